@@ -25,13 +25,22 @@ use self::document::replace;
 use self::results::Results;
 
 /// All suites, in the order of the document.
-const SUITES: [&str; 10] = [
-    "codec", "core", "engine", "session", "handoff", "herd", "durable", "recover", "fairness",
+const SUITES: [&str; 11] = [
+    "codec",
+    "core",
+    "engine",
+    "session",
+    "many_sessions",
+    "handoff",
+    "herd",
+    "durable",
+    "recover",
+    "fairness",
     "cache",
 ];
 
 /// Suites that take no options of criterion.
-const WITHOUT_CRITERION: [&str; 2] = ["durable", "fairness"];
+const WITHOUT_CRITERION: [&str; 3] = ["durable", "fairness", "many_sessions"];
 
 /// Short enough for all suites in a few minutes.
 const SHORT: [&str; 6] =
