@@ -44,7 +44,10 @@ const FILES: [File; 13] = [
     File {
         path: "/console.css",
         kind: "text/css; charset=utf-8",
-        text: include_str!("page/console.css"),
+        text: concat!(
+            include_str!("page/console.css"),
+            include_str!("../doctor/report/finding.css")
+        ),
     },
     File { path: "/icon.svg", kind: "image/svg+xml", text: include_str!("page/icon.svg") },
     File { path: "/console.js", kind: JAVASCRIPT, text: include_str!("page/console.js") },

@@ -43,13 +43,13 @@ export class Charts {
     const { last } = this;
     const seconds = last ? (time_ms - last.time_ms) / 1000 : 0;
     // A counter that is smaller than before was reset: there is no rate then.
-    const rate = (now, before) => (seconds > 0 && now >= before ? (now - before) / seconds : null);
+    const rate = (now, before, per = 1) => (seconds > 0 && now >= before ? ((now - before) / seconds) * per : null);
     this.samples.push({
       time_ms,
       hold: totals.hold,
       wait: totals.wait,
       sessions: totals.sessions,
-      handOvers: last ? rate(totals.hand_overs, last.totals.hand_overs) * 60 : null,
+      handOvers: rate(totals.hand_overs, last?.totals.hand_overs, 60),
       received: rate(metrics?.packets_received, last?.metrics?.packets_received),
       sent: rate(metrics?.packets_sent, last?.metrics?.packets_sent),
       p99_readlatency: metrics?.p99_readlatency ?? null,

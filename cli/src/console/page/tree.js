@@ -158,13 +158,34 @@ export class Tree {
   }
 }
 
-function asJson(text) {
+// The parts of a JSON text: strings, signs, and what stands between them.
+const JSON_PARTS = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+
+/** JSON with line ends and indents. Its numbers and strings stay as they were written: a number may have more digits than a
+ * program can read. */
+export function asJson(text) {
   try {
     const value = JSON.parse(text);
-    return typeof value === "object" && value !== null ? JSON.stringify(value, null, 2) : null;
+    if (typeof value !== "object" || value === null) return null;
   } catch {
     return null;
   }
+  let depth = 0;
+  let last = "";
+  let shown = "";
+  const line = () => `\n${"  ".repeat(depth)}`;
+  for (const part of text.match(JSON_PARTS)) {
+    const isEnd = part === "}" || part === "]";
+    if (isEnd) depth -= 1;
+    const wasBegin = last === "{" || last === "[";
+    if (wasBegin !== isEnd && (wasBegin || isEnd)) shown += line();
+    shown += part;
+    if (part === ",") shown += line();
+    else if (part === ":") shown += " ";
+    if (part === "{" || part === "[") depth += 1;
+    last = part;
+  }
+  return shown;
 }
 
 function hexDump(base64) {

@@ -33,7 +33,8 @@ pub(super) fn page(report: &Report) -> String {
         }
     };
     let title = format!("zoolet doctor: {}", report.server);
-    crate::page::page(&title, include_str!("page.css"), &body).into_string()
+    let style = concat!(include_str!("page.css"), include_str!("finding.css"));
+    crate::page::page(&title, style, &body).into_string()
 }
 
 fn headline(report: &Report) -> String {
