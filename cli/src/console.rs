@@ -158,8 +158,9 @@ impl Console {
             signal = signals.next() => tracing::info!("{signal}, ending"),
         }
         end.cancel();
+        // The session first: a viewer that does not read holds up the rest.
+        shared.link.end().await;
         serving.await;
-        shared.link.close().await;
         Ok(())
     }
 

@@ -127,7 +127,7 @@ impl EmbeddedOptions {
             tokio::spawn(async move {
                 let end = looking.hub.end().clone();
                 end.run_until_cancelled(collector::run(&looking)).await;
-                looking.link.close().await;
+                looking.link.end().await;
             }),
         ];
         Ok(Some(Embedded { shared, latest, address, tasks }))

@@ -60,7 +60,7 @@ pub(super) fn stream(hub: &Hub, mut listener: Listener) -> Response {
 async fn send(listener: &mut Listener, sender: &Sender<Bytes>) {
     loop {
         let next = tokio::time::timeout(HEARTBEAT, listener.next()).await;
-        let message = next.unwrap_or(Bytes::from_static(b": nothing has changed\n\n"));
+        let message = next.unwrap_or(Bytes::from_static(b"event: heartbeat\ndata: {}\n\n"));
         if sender.send(message).await.is_err() {
             return;
         }

@@ -39,7 +39,7 @@ struct File {
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Everything that a browser loads. Nothing comes from elsewhere.
-const FILES: [File; 13] = [
+const FILES: [File; 14] = [
     File { path: "/", kind: "text/html; charset=utf-8", text: include_str!("page/index.html") },
     File {
         path: "/console.css",
@@ -54,6 +54,7 @@ const FILES: [File; 13] = [
     File { path: "/dom.js", kind: JAVASCRIPT, text: include_str!("page/dom.js") },
     File { path: "/live.js", kind: JAVASCRIPT, text: include_str!("page/live.js") },
     File { path: "/locks.js", kind: JAVASCRIPT, text: include_str!("page/locks.js") },
+    File { path: "/login.js", kind: JAVASCRIPT, text: include_str!("page/login.js") },
     File { path: "/sessions.js", kind: JAVASCRIPT, text: include_str!("page/sessions.js") },
     File { path: "/tree.js", kind: JAVASCRIPT, text: include_str!("page/tree.js") },
     File { path: "/watches.js", kind: JAVASCRIPT, text: include_str!("page/watches.js") },
@@ -200,7 +201,8 @@ async fn children(State(pages): State<Pages>, asked: Asked) -> Result<Json<Value
     let _visit = shared.hub.visit();
     let client = shared.link.client().await.map_err(Unread::from)?;
     let max = shared.scan.children_max;
-    Ok(Json(shared.lists.page(&client, &path, after.as_deref(), max).await?))
+    let page = shared.lists.page(&client, &path, after.as_deref(), max);
+    Ok(Json(tree::in_time(&path, page).await?))
 }
 
 async fn znode(State(pages): State<Pages>, asked: Asked) -> Result<Json<Value>, Refusal> {
@@ -208,7 +210,7 @@ async fn znode(State(pages): State<Pages>, asked: Asked) -> Result<Json<Value>, 
     tree::checked(&path)?;
     let _visit = pages.shared.hub.visit();
     let client = pages.shared.link.client().await.map_err(Unread::from)?;
-    Ok(Json(tree::znode(&client, &path).await?))
+    Ok(Json(tree::in_time(&path, tree::znode(&client, &path)).await?))
 }
 
 /// What is done to a session, by the test control.
@@ -314,6 +316,7 @@ impl Refusal {
             Self::NoSession(_) | Self::Unread(Unread::Path(..) | Unread::TooMany { .. }) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
+            Self::Unread(Unread::Slow(_)) => StatusCode::GATEWAY_TIMEOUT,
             Self::Unread(Unread::Failure(_)) => StatusCode::BAD_GATEWAY,
         }
     }

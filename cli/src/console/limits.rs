@@ -15,8 +15,8 @@ pub(super) const QUEUED_BYTES_MAX: usize = 1 << 20;
 /// The shortest time between two messages to a viewer: ten a second.
 pub(super) const MESSAGE_SPACING: Duration = Duration::from_millis(100);
 
-/// A viewer to whom nothing is to be told receives a comment so often, so that both sides notice when
-/// the other one is gone.
+/// A viewer to whom nothing is to be told receives a heartbeat so often, so that both sides notice when
+/// the other one is gone. The page (`live.js`) knows this time.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// A connection on which nothing moves for so long is closed. It is longer than [`HEARTBEAT`].
@@ -70,6 +70,9 @@ pub(super) const LISTS_KEPT: usize = 4;
 
 /// For how long they are kept.
 pub(super) const LISTS_KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// How long the servers may take to answer about a znode, when there is a session.
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
 /// How much of a znode's data is shown.
 pub(super) const DATA_BYTES_SHOWN: usize = 64 << 10;

@@ -1,9 +1,11 @@
 //! Where the console gets what it shows: a client of the servers, and what these tell of sessions.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use zoolet_client::{Builder, Client, Error, Hosts, RetryPolicy};
 
 use super::embedded::Latest;
@@ -91,38 +93,179 @@ pub(super) enum Failure {
     Security(#[from] SecurityError),
     #[error("the servers cannot be read: {0}")]
     Client(#[from] Error),
+    /// That of an attempt for which others waited too.
+    #[error(transparent)]
+    Shared(Arc<Self>),
+    #[error("the console ends")]
+    Ended,
 }
 
 /// The session of the console, which is open while somebody looks.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) source: Source,
-    client: tokio::sync::Mutex<Option<Client>>,
+    pub(super) source: Arc<Source>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Closed,
+    Opening(Arc<Attempt>),
+    Open(Client),
+    /// There is no session any more.
+    Ended,
+}
+
+/// An attempt to open a session, for all who wait for one.
+#[derive(Debug, Default)]
+struct Attempt {
+    /// Cancelled when it is over, be it without an outcome.
+    over: CancellationToken,
+    outcome: OnceLock<Result<Client, Arc<Failure>>>,
 }
 
 impl Link {
     pub(super) fn new(source: Source) -> Self {
-        Self { source, client: tokio::sync::Mutex::default() }
+        Self { source: Arc::new(source), state: Mutex::default() }
     }
 
     /// The client; opens a session if there is none. To be called while there is a visitor or a
-    /// viewer, so that the session is closed when they have left.
+    /// viewer, so that the session is closed when they have left. All who call it meanwhile wait for one
+    /// attempt, and have its failure, after the time limit for a connection at most.
     pub(super) async fn client(&self) -> Result<Client, Failure> {
-        let mut client = self.client.lock().await;
-        if let Some(client) = client.as_ref().filter(|client| !client.is_closing()) {
-            return Ok(client.clone());
+        let attempt = {
+            let mut state = self.state.lock();
+            match &*state {
+                State::Open(client) if !client.is_closing() => return Ok(client.clone()),
+                State::Opening(attempt) if !attempt.has_failed() => Arc::clone(attempt),
+                State::Ended => return Err(Failure::Ended),
+                State::Closed | State::Open(_) | State::Opening(_) => {
+                    let attempt = Attempt::start(Arc::clone(&self.source));
+                    *state = State::Opening(Arc::clone(&attempt));
+                    attempt
+                }
+            }
+        };
+        attempt.over.cancelled().await;
+        let outcome = attempt.outcome();
+        let mut state = self.state.lock();
+        if matches!(&*state, State::Opening(known) if Arc::ptr_eq(known, &attempt)) {
+            *state = outcome.as_ref().map_or(State::Closed, |client| State::Open(client.clone()));
         }
-        let new = self.source.connect().await?;
-        *client = Some(new.clone());
-        Ok(new)
+        outcome
     }
 
     /// Closes the session if there is one.
     pub(super) async fn close(&self) {
-        let client = self.client.lock().await.take();
+        let state = std::mem::take(&mut *self.state.lock());
+        goodbye(state).await;
+    }
+
+    /// Closes the session if there is one, and opens no other.
+    pub(super) async fn end(&self) {
+        let state = std::mem::replace(&mut *self.state.lock(), State::Ended);
+        goodbye(state).await;
+    }
+}
+
+/// Without an answer the server ends the session after its timeout.
+async fn goodbye(state: State) {
+    let closing = async {
+        let client = match state {
+            State::Closed | State::Ended => None,
+            State::Open(client) => Some(client),
+            State::Opening(attempt) => {
+                attempt.over.cancelled().await;
+                attempt.outcome().ok()
+            }
+        };
         if let Some(client) = client {
-            // Without an answer the server ends it after its timeout.
-            let _ = tokio::time::timeout(GOODBYE_WITHIN, client.close()).await;
+            // Whether it was told of the end or is gone, there is no more to do.
+            let _ = client.close().await;
         }
+    };
+    let _ = tokio::time::timeout(GOODBYE_WITHIN, closing).await;
+}
+
+impl Attempt {
+    /// It goes on when those who wait for it have left: others may come.
+    fn start(source: Arc<Source>) -> Arc<Self> {
+        let attempt = Arc::new(Self::default());
+        let running = Arc::clone(&attempt);
+        tokio::spawn(async move {
+            let _over = running.over.clone().drop_guard();
+            let outcome = source.connect().await.map_err(Arc::new);
+            running.outcome.get_or_init(|| outcome);
+        });
+        attempt
+    }
+
+    fn has_failed(&self) -> bool {
+        self.over.is_cancelled() && !matches!(self.outcome.get(), Some(Ok(_)))
+    }
+
+    /// What came of it, when it is over.
+    fn outcome(&self) -> Result<Client, Failure> {
+        match self.outcome.get() {
+            Some(Ok(client)) => Ok(client.clone()),
+            Some(Err(failure)) => Err(Failure::Shared(Arc::clone(failure))),
+            // Its task has panicked, or the runtime ends.
+            None => Err(Failure::Ended),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use tokio::net::TcpListener;
+    use zoolet_client::recipe::now;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        servers: ServersOptions,
+    }
+
+    fn link(hosts: &str, timeout: &str) -> Link {
+        let options = ["zoolet", hosts, "--connect-timeout", timeout];
+        let servers = Command::try_parse_from(options).unwrap().servers;
+        Link::new(Source::Named(Box::new(servers)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_who_wait_for_a_server_that_does_not_answer_share_one_attempt() {
+        // It accepts nothing, so that the system does: whoever connects hears no more.
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let link = link(&silent.local_addr().unwrap().to_string(), "10s");
+        let began = now();
+        let (one, two, three) = tokio::join!(link.client(), link.client(), link.client());
+        for outcome in [one, two, three] {
+            let failure = outcome.unwrap_err().to_string();
+            assert!(failure.contains("cannot be read"), "{failure}");
+        }
+        let took = now() - began;
+        assert!(took < Duration::from_secs(11), "one after the other: {took:?}");
+        // The failure is not kept for those who come later.
+        link.client().await.unwrap_err();
+        assert!(now() - began >= took + Duration::from_secs(9));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_the_end_no_session_is_opened() {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let link = link(&silent.local_addr().unwrap().to_string(), "10s");
+        let began = now();
+        let waits = async {
+            let waits = tokio::time::timeout(Duration::from_secs(1), link.client());
+            assert!(waits.await.is_err(), "it hangs up");
+            link.end().await;
+        };
+        waits.await;
+        assert!(matches!(link.client().await, Err(Failure::Ended)));
+        assert!(now() - began <= Duration::from_secs(1) + GOODBYE_WITHIN * 2);
     }
 }

@@ -1,7 +1,8 @@
 //! Reads one znode, or a page of its children.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,13 +14,19 @@ use zoolet_client::{Client, Error};
 use zoolet_layouts::Name;
 use zoolet_protocol::{ErrorCode, Stat, ZPath, Zxid};
 
-use super::limits::{CHILDREN_PAGE, DATA_BYTES_SHOWN, LISTS_KEPT, LISTS_KEPT_FOR};
+use super::limits::{ANSWER_WITHIN, CHILDREN_PAGE, DATA_BYTES_SHOWN, LISTS_KEPT, LISTS_KEPT_FOR};
 use super::source::Failure;
 use crate::cli::answer::{acl_value, stat_value};
 
-/// The lists of children that were read last.
+/// The lists of children that were read last, and those that are being read.
 #[derive(Debug, Default)]
-pub(super) struct Lists(Mutex<VecDeque<List>>);
+pub(super) struct Lists {
+    kept: Mutex<VecDeque<List>>,
+    /// The number of the one that was read last.
+    last: AtomicU64,
+    /// By their paths: who reads one, and who waits for that.
+    reading: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
+}
 
 /// The children of a znode, in the order of text.
 #[derive(Debug, Clone)]
@@ -29,6 +36,8 @@ struct List {
     state: State,
     names: Arc<[String]>,
     read_at: Instant,
+    /// Lists that are read later have greater numbers.
+    number: u64,
 }
 
 /// Why there is no answer about a znode.
@@ -48,6 +57,8 @@ pub(super) enum Unread {
          the server much; --max-children allows more"
     )]
     TooMany { path: String, children: i32, children_max: u32 },
+    #[error("the servers have not answered about {0} within {ANSWER_WITHIN:?}; try again")]
+    Slow(String),
     #[error(transparent)]
     Failure(#[from] Failure),
 }
@@ -58,6 +69,15 @@ fn unread(path: &str, error: Error) -> Unread {
         error if error.is(ErrorCode::NO_AUTH) => Unread::NoAuth(path.to_owned()),
         error => Unread::Failure(error.into()),
     }
+}
+
+/// The answer about a znode, which the servers have to give in time.
+pub(super) async fn in_time<T>(
+    path: &str,
+    answer: impl Future<Output = Result<T, Unread>>,
+) -> Result<T, Unread> {
+    let answer = tokio::time::timeout(ANSWER_WITHIN, answer).await;
+    answer.unwrap_or_else(|_| Err(Unread::Slow(path.to_owned())))
 }
 
 /// Checks a path that a viewer has sent.
@@ -102,14 +122,22 @@ impl Lists {
         path: &str,
         children_max: u32,
     ) -> Result<Arc<[String]>, Unread> {
+        let last = self.last.load(Ordering::Relaxed);
         let found = client.exists(path).await.map_err(|error| unread(path, error))?;
         let stat = found.ok_or_else(|| Unread::NoNode(path.to_owned()))?;
-        if let Some(names) = self.kept(path, &stat) {
+        let is_same = |list: &List| list.state == state(&stat);
+        if let Some(names) = self.kept(path, is_same) {
             return Ok(names);
         }
         let children = stat.num_children;
         if i64::from(children) > i64::from(children_max) {
             return Err(Unread::TooMany { path: path.to_owned(), children, children_max });
+        }
+        let reading = self.reading(path);
+        let _turn = reading.lock().await;
+        // What another one has read meanwhile is new enough, though it may have changed since.
+        if let Some(names) = self.kept(path, |list| is_same(list) || list.number > last) {
+            return Ok(names);
         }
         let read = client.children_and_stat(path).await.map_err(|error| unread(path, error))?;
         let (names, stat) = read;
@@ -121,21 +149,34 @@ impl Lists {
             state: state(&stat),
             names: Arc::clone(&names),
             read_at: now(),
+            number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
         };
-        let mut lists = self.0.lock();
+        let mut lists = self.kept.lock();
         lists.retain(|list| list.path != path && now() - list.read_at < LISTS_KEPT_FOR);
         lists.truncate(LISTS_KEPT - 1);
         lists.push_front(list);
         Ok(names)
     }
 
-    /// The list that was read when the children were the same.
-    fn kept(&self, path: &str, stat: &Stat) -> Option<Arc<[String]>> {
-        let lists = self.0.lock();
+    /// The list of a path, if it is one that is wanted.
+    fn kept(&self, path: &str, is_wanted: impl Fn(&List) -> bool) -> Option<Arc<[String]>> {
+        let lists = self.kept.lock();
         let is_it = |list: &&List| {
-            list.path == path && list.state == state(stat) && now() - list.read_at < LISTS_KEPT_FOR
+            list.path == path && now() - list.read_at < LISTS_KEPT_FOR && is_wanted(list)
         };
         lists.iter().find(is_it).map(|list| Arc::clone(&list.names))
+    }
+
+    /// The turns of those who read the list of a path.
+    fn reading(&self, path: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut reading = self.reading.lock();
+        reading.retain(|_, turns| turns.strong_count() > 0);
+        if let Some(turns) = reading.get(path).and_then(Weak::upgrade) {
+            return turns;
+        }
+        let turns = Arc::default();
+        reading.insert(path.to_owned(), Arc::downgrade(&turns));
+        turns
     }
 }
 
@@ -209,7 +250,35 @@ fn shown(data: &[u8]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use zoolet_protocol::OpCode;
+    use zoolet_testkit::TestServer;
+
     use super::*;
+
+    #[tokio::test]
+    async fn pages_that_are_asked_for_at_once_are_read_once() {
+        // Over TCP, requests that are sent together are answered one after the other.
+        let server = TestServer::builder().tcp().start().await.unwrap();
+        let client = Client::connect(server.address().unwrap().to_string()).await.unwrap();
+        client.create("/many").await.unwrap();
+        for number in 0..10 {
+            client.create(&format!("/many/{number}")).await.unwrap();
+        }
+        let lists = Lists::default();
+        let page = |after| lists.page(&client, "/many", after, 100);
+        let reads = || server.totals().requests.of(OpCode::GET_CHILDREN2);
+        let before = reads();
+        // The znode changes meanwhile, so that none of them finds the list that was kept.
+        let change = async { Ok(json!(client.create("/many/new").await.is_ok())) };
+        let (one, two, three, new, four) =
+            tokio::join!(page(None), page(None), page(Some("4")), change, page(None));
+        assert_eq!(reads() - before, 1);
+        for page in [one, two, three, new, four] {
+            page.unwrap();
+        }
+        assert_eq!(page(None).await.unwrap()["total"], 11, "with the new one");
+        assert_eq!(lists.kept.lock().len(), 1);
+    }
 
     #[test]
     fn data_is_cut_between_characters_and_marked_if_it_is_no_text() {

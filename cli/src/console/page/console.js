@@ -4,8 +4,9 @@ import { Charts } from "/charts.js";
 import { element, setClock, tick, visible } from "/dom.js";
 import { Feed } from "/feed.js";
 import { Findings } from "/findings.js";
-import { Live, send } from "/live.js";
+import { Live } from "/live.js";
 import { Locks } from "/locks.js";
+import { Login } from "/login.js";
 import { Sessions } from "/sessions.js";
 import { Tree } from "/tree.js";
 import { Watches } from "/watches.js";
@@ -78,6 +79,7 @@ function route() {
 }
 
 const live = new Live(onstate, onstatus);
+const login = new Login(() => live.open());
 page.live = live;
 
 function onstate(state, changed) {
@@ -102,24 +104,8 @@ function onstatus(name, text) {
     status.dataset.state = name;
     status.textContent = text;
   }
-  const login = byId("login");
-  if (name === "login" && !login.open) login.showModal();
+  if (name === "login") login.ask();
 }
-
-byId("login-form").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const error = byId("login-error");
-  try {
-    await send("/v1/login", { token: byId("login-token").value });
-    byId("login-token").value = "";
-    error.hidden = true;
-    byId("login").close();
-    live.open();
-  } catch (failure) {
-    error.textContent = failure.message;
-    error.hidden = false;
-  }
-});
 
 const pauseButton = byId("pause");
 pauseButton.addEventListener("click", () => {

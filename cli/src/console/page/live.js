@@ -4,6 +4,9 @@ const KEYED = ["locks", "sessions"];
 // A page that nobody sees asks for nothing after this time.
 const HIDDEN_MS = 10_000;
 const RETRY_MS = 3_000;
+// Three heartbeats of the console: after so long without a word the connection is gone.
+const SILENT_MS = 30_000;
+const ANSWER_MS = 10_000;
 
 /** Receives the state, and tells `onstate(state, changed)` and `onstatus(name, text)`. */
 export class Live {
@@ -14,20 +17,44 @@ export class Live {
     this.isPaused = false;
     this.source = null;
     this.retry = null;
+    this.silence = null;
+    // Counts what was opened and closed, so that what was begun before is known to be out of date.
+    this.generation = 0;
     document.addEventListener("visibilitychange", () => this.seen());
   }
 
+  /** Opens the stream, if somebody can see the page. */
   open() {
     this.close();
+    if (this.isPaused) return;
+    if (document.hidden) {
+      this.onstatus("waiting", "waiting until the page is seen");
+      return;
+    }
     const source = new EventSource("/v1/events");
-    source.addEventListener("snapshot", (event) => this.take(JSON.parse(event.data)));
-    source.addEventListener("diff", (event) => this.change(JSON.parse(event.data)));
+    const listen = (name, take) =>
+      source.addEventListener(name, (event) => {
+        this.listen();
+        take(JSON.parse(event.data));
+      });
+    listen("snapshot", (state) => this.take(state));
+    listen("diff", (changes) => this.change(changes));
+    listen("heartbeat", () => {});
     source.onerror = () => this.failed();
     this.source = source;
+    this.listen();
+  }
+
+  /** A stream on which nothing comes is given up: the other side may be gone without a word. */
+  listen() {
+    clearTimeout(this.silence);
+    this.silence = setTimeout(() => this.failed(), SILENT_MS);
   }
 
   close() {
+    this.generation += 1;
     clearTimeout(this.retry);
+    clearTimeout(this.silence);
     this.source?.close();
     this.source = null;
   }
@@ -63,22 +90,25 @@ export class Live {
     this.onstate(this.state, new Set(Object.keys(changes)));
   }
 
-  /** The connection is lost, or was refused: the answer says which. */
+  /** The connection is lost, or was refused: the console says why. */
   async failed() {
     this.close();
-    let text = "not connected; trying again";
+    const generation = this.generation;
+    const [name, text] = await this.reason();
+    if (generation !== this.generation) return;
+    this.onstatus(name, text);
+    if (name === "lost") this.retry = setTimeout(() => this.open(), RETRY_MS);
+  }
+
+  async reason() {
     try {
-      const answer = await fetch("/v1/console");
-      if (answer.status === 401) {
-        this.onstatus("login", "a token is needed");
-        return;
-      }
-      if (!answer.ok) text = (await answer.json()).error;
+      const answer = await fetch("/v1/console", { signal: AbortSignal.timeout(ANSWER_MS) });
+      if (answer.status === 401) return ["login", "a token is needed"];
+      const { error, no_view: full } = await answer.json();
+      return ["lost", error ?? full ?? "not connected; trying again"];
     } catch {
-      text = "the console does not answer; trying again";
+      return ["lost", "the console does not answer; trying again"];
     }
-    this.onstatus("lost", text);
-    this.retry = setTimeout(() => this.open(), RETRY_MS);
   }
 
   /** Nothing is received for a page that nobody sees. */
