@@ -7,7 +7,9 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use zoolet_core::{Core, CreateTxn, Frozen, Settings, Txn, TxnOp, Znode};
 use zoolet_protocol::{Acl, CreateKind, SessionId, Xid, ZPath, Zxid};
-use zoolet_server::storage::history::{Ended, Gaps, History, HistoryError, Until};
+use zoolet_server::storage::history::{
+    Damage, Ended, Gap, Gaps, History, HistoryError, Records, Until,
+};
 use zoolet_server::storage::{
     Disk, Inspection, LogReader, MemDisk, StorageConfig, StorageError, encode_log_record,
     write_snapshot,
@@ -226,7 +228,7 @@ fn a_torn_end_is_told_and_what_is_written_later_is_read_on() {
     let log = tale.log(1..=4);
     files.put("log.1", &log[..log.len() - 3]);
     let mut records = files.history().records(Zxid::ZERO, Gaps::Refuse);
-    let read = |records: &mut zoolet_server::storage::history::Records| {
+    let read = |records: &mut Records| {
         let mut zxids = Vec::new();
         while let Some(record) = records.next_record().expect("it can be read") {
             zxids.push(record.txn.zxid.0);
@@ -245,6 +247,148 @@ fn a_torn_end_is_told_and_what_is_written_later_is_read_on() {
     files.put("log.6", &tale.log(6..=9));
     records.resume().expect("it is there");
     assert_eq!(read(&mut records), [5, 6, 7, 8, 9]);
+}
+
+/// A server creates the file of a log before it writes to it.
+#[test]
+fn a_log_that_is_not_written_yet_is_read_when_it_is() {
+    let tale = some_tale();
+    let files = Files::new();
+    files.put("log.1", &tale.log(1..=4));
+    files.put("log.5", &[]);
+    let mut records = files.history().records(Zxid::ZERO, Gaps::Refuse);
+    let read = |records: &mut Records| {
+        let mut zxids = Vec::new();
+        while let Some(record) = records.next_record().expect("it can be read") {
+            zxids.push(record.txn.zxid.0);
+        }
+        zxids
+    };
+    assert_eq!(read(&mut records), [1, 2, 3, 4]);
+    for (name, bytes, expected) in [
+        ("log.5", vec![0; 64], vec![]),
+        ("log.5", tale.log(5..=6), vec![5, 6]),
+        ("log.7", tale.log(7..=9), vec![7, 8, 9]),
+    ] {
+        files.put(name, &bytes);
+        records.resume().expect("it is there");
+        assert_eq!(read(&mut records), expected, "{name}");
+    }
+}
+
+#[test]
+fn the_oldest_state_is_that_before_the_first_transaction_if_the_logs_have_it() {
+    let tale = some_tale();
+    let files = Files::new();
+    files.put("log.1", &tale.log(1..=9));
+    files.put("snapshot.4", &tale.snapshot(4));
+    let base = files.history().oldest_base().expect("there is one");
+    assert_eq!((base.after, base.snapshot), (Zxid::ZERO, None));
+    files.put("snapshot.0", b"no snapshot");
+    let base = files.history().oldest_base().expect("there is one");
+    assert_eq!((base.after, base.unusable.len()), (Zxid::ZERO, 1));
+    let base = files.history().base_from(Zxid(3)).expect("there is one");
+    assert_eq!(base.after, Zxid(4));
+}
+
+/// The state at a time is that before the first transaction that was decided later, by whatever clock.
+#[test]
+fn a_clock_that_goes_back_leads_to_no_later_state() {
+    let mut tale = some_tale();
+    for (txn, seconds) in tale.txns.iter_mut().zip([0, 1, 2, 30, 4, 5, 6, 7, 8]) {
+        txn.time_ms = BEGIN_MS + 1_000 * seconds;
+    }
+    let files = Files::new();
+    files.put("log.1", &tale.log(1..=4));
+    files.put("log.5", &tale.log(5..=9));
+    let at = |seconds: i64| {
+        let past = files.history().past(Until::Time(BEGIN_MS + 1_000 * seconds));
+        let past = past.expect("the logs go back to it");
+        (past.zxid().0, past.went_back().map(|back| back.zxid.0))
+    };
+    assert_eq!(at(1), (2, None));
+    assert_eq!(at(3), (3, None));
+    assert_eq!(at(5), (3, Some(6)), "0x4 was decided after that");
+    assert_eq!(at(29), (3, Some(9)));
+    assert_eq!(at(30), (9, None));
+}
+
+/// All that can be read of a log, however it is damaged.
+fn salvaged(files: &Files) -> (Vec<i64>, Vec<Damage>, Vec<Gap>) {
+    let (mut zxids, mut damages) = (Vec::new(), Vec::new());
+    let mut records = files.history().records(Zxid::ZERO, Gaps::Tell);
+    loop {
+        match records.next_record() {
+            Ok(Some(record)) => zxids.push(record.txn.zxid.0),
+            Ok(None) => return (zxids, damages, records.gaps().to_vec()),
+            Err(error) => match records.pass_over(&error).expect("it can be read") {
+                Some(damage) => damages.push(damage),
+                None => return (zxids, damages, records.gaps().to_vec()),
+            },
+        }
+    }
+}
+
+#[test]
+fn the_records_behind_a_damage_are_found_again() {
+    let tale = some_tale();
+    let files = Files::new();
+    let log = tale.log(1..=7);
+    let places = records_of(&log);
+    let gap = |after, found| Gap { after: Zxid(after), found: Zxid(found) };
+    files.put("log.8", &tale.log(8..=9));
+    // A byte of a record, a length, and zeros over two records.
+    for (from, to, lost) in [
+        (places[3].0 + 20, places[3].0 + 21, 4..=4),
+        (places[3].0 + 9, places[3].0 + 10, 4..=4),
+        (places[2].0 + 5, places[3].0 + 30, 3..=4),
+        (places[6].0 + 20, places[6].0 + 21, 7..=7),
+    ] {
+        let mut damaged = log.clone();
+        damaged[from..to].iter_mut().for_each(|byte| *byte ^= 0x55);
+        files.put("log.1", &damaged);
+        let (zxids, damages, gaps) = salvaged(&files);
+        let expected: Vec<i64> = (1..=9).filter(|zxid| !lost.contains(zxid)).collect();
+        assert_eq!(zxids, expected, "{from}");
+        let behind = places.get(*lost.end() as usize).map(|(at, _)| *at as u64);
+        let [damage] = &damages[..] else { panic!("{damages:?}") };
+        assert_eq!(
+            (damage.offset, damage.behind),
+            (places[*lost.start() as usize - 1].0 as u64, behind)
+        );
+        assert_eq!(gaps, [gap(lost.start() - 1, lost.end() + 1)]);
+    }
+    files.put("log.1", &[b"PK34", &log[4..]].concat());
+    let (zxids, damages, gaps) = salvaged(&files);
+    assert_eq!((zxids.len(), damages.len(), gaps.len()), (9, 1, 0), "the header alone is damaged");
+    // A snapshot behind the damage has what was lost.
+    let mut damaged = tale.log(1..=9);
+    damaged[places[3].0 + 20] ^= 1;
+    files.remove("log.8");
+    files.put("log.1", &damaged);
+    assert!(files.past(3).is_ok() && files.past(5).is_err() && files.past(7).is_err());
+    files.put("snapshot.6", &tale.snapshot(6));
+    for zxid in [3, 6, 7, 9] {
+        assert_eq!(files.past(zxid).expect("it can be told"), tale.states[zxid as usize], "{zxid}");
+    }
+    let error = files.past(5).expect_err("the fourth is lost");
+    assert!(error.to_string().contains("checksum"), "{error}");
+}
+
+/// Whatever the bytes are: the search ends, and what it finds is in order.
+#[test]
+fn whatever_is_damaged_the_rest_is_in_order() {
+    let files = Files::new();
+    for byte in 0..APACHE.len() {
+        for length in [1, 40] {
+            let mut log = APACHE.to_vec();
+            log.iter_mut().skip(byte).take(length).for_each(|it| *it ^= 0xa5);
+            files.put("log.1", &log);
+            let (zxids, damages, _) = salvaged(&files);
+            assert!(zxids.is_sorted_by(|a, b| a < b), "{byte}: {zxids:?}");
+            assert!(damages.len() <= 2, "{byte}: {damages:?}");
+        }
+    }
 }
 
 /// The bytes of a snapshot as ZooKeeper before 3.6 writes it, which does not say where it ends.

@@ -50,6 +50,13 @@ impl At {
         let past = History::open(&config)?.past(self.when.until())?;
         // Not to be taken for what it is not: a time may be long after the last transaction.
         notice(&told(&past));
+        if let Some(back) = past.went_back() {
+            notice(&format!(
+                "the clock of the servers went back: later transactions, the last of them {}, have earlier times \
+                 and are not in it; --zxid names a state exactly",
+                back.zxid
+            ));
+        }
         match &self.output {
             None => self.write(&past, BufWriter::new(io::stdout()))?,
             Some(path) => {

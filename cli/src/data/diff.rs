@@ -1,6 +1,7 @@
 //! `zoolet data diff`: what differs between two states.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
@@ -64,16 +65,16 @@ impl Diff {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn sessions<T: PartialEq + std::fmt::Display>(
+    fn sessions<T: Ord + Copy + std::fmt::Display>(
         &self,
         from: &[(T, i32)],
         to: &[(T, i32)],
         out: &mut impl Write,
     ) -> Result<(), DataError> {
-        let is_in =
-            |list: &[(T, i32)], wanted: &T| list.iter().any(|(session, _)| session == wanted);
-        let gone = from.iter().filter(|(session, _)| !is_in(to, session)).map(|it| ("-", it));
-        let new = to.iter().filter(|(session, _)| !is_in(from, session)).map(|it| ("+", it));
+        let known = |list: &[(T, i32)]| list.iter().map(|(session, _)| *session).collect();
+        let (before, after): (BTreeSet<T>, BTreeSet<T>) = (known(from), known(to));
+        let gone = from.iter().filter(|(session, _)| !after.contains(session)).map(|it| ("-", it));
+        let new = to.iter().filter(|(session, _)| !before.contains(session)).map(|it| ("+", it));
         for (sign, (session, timeout_ms)) in gone.chain(new) {
             if self.json {
                 let change = if sign == "+" { "created" } else { "deleted" };

@@ -1,6 +1,6 @@
 //! `zoolet data history`: who has created, changed and deleted a znode.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use clap::Args;
 use serde_json::{Value, json};
 use zoolet_core::{Core, EphemeralType, Txn, TxnOp, Znode};
 use zoolet_protocol::{CreateKind, SessionId, ZPath, Zxid};
-use zoolet_server::storage::history::{Base, Ended, Gap, Gaps, History as Reader, Records};
+use zoolet_server::storage::history::{Base, Damage, Gap, Gaps, History as Reader, Records};
 
 use super::clients::{ClientOptions, Clients};
 use super::dump::length;
+use super::replay::{Span, pass_over, tell_end, tell_gap};
 use super::transfer::{is_at_or_below, znode};
 use super::{DataError, Directories, json, require_files};
 use crate::cli::output::visible;
-use crate::notice;
 
 #[derive(Debug, Args)]
 pub(super) struct History {
@@ -81,39 +81,27 @@ impl History {
         let clients = self.clients.load()?;
         let reader = Reader::open(&config)?;
         let mut records = reader.records(Zxid::ZERO, Gaps::Tell);
-        let out = BufWriter::new(io::stdout());
-        let mut tale =
-            Tale { options: &self, clients: &clients, out, owners: HashMap::new(), told: 0 };
-        let mut read = (None, None);
-        let end = tale.read(&reader, &mut records, &mut read);
-        tale.out.flush()?;
-        end?;
+        let mut tale = Tale::new(&self, &clients, BufWriter::new(io::stdout()));
+        tale.read(&reader, &mut records)?;
         if self.follow {
             loop {
                 wait_for_more();
                 records.resume()?;
-                let end = tale.read(&reader, &mut records, &mut read);
-                tale.out.flush()?;
-                end?;
+                tale.read(&reader, &mut records)?;
             }
         }
         if tale.told == 0 {
-            let span = match read {
-                (Some(first), Some(last)) => format!("which have {first} to {last}"),
-                _ => "which are empty".to_owned(),
+            let span = match tale.read {
+                Some((first, last)) => format!("which have {first} to {last}"),
+                None => "which are empty".to_owned(),
             };
             return Err(DataError::NoHistory(self.path.to_string(), span));
         }
-        if let Ended::Torn { path, offset } = records.ended() {
-            notice(&format!(
-                "{}: torn at offset {offset}: a crash has left it, or a server is writing it",
-                path.display()
-            ));
-        }
+        tell_end(&records);
         if !self.json {
             clients.tell_missing();
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(tale.span().exit_code())
     }
 
     fn is_wanted(&self, path: &str) -> bool {
@@ -130,35 +118,91 @@ struct Tale<'a, W> {
     /// The ephemerals that are there, with their sessions: older logs do not say what a session's end
     /// deletes.
     owners: HashMap<ZPath, SessionId>,
+    of_sessions: HashMap<SessionId, BTreeSet<ZPath>>,
     told: u64,
+    /// Whether the oldest snapshot was told.
+    has_begun: bool,
+    /// The first and the last transaction.
+    read: Option<(Zxid, Zxid)>,
+    gaps: usize,
+    damages: BTreeSet<Damage>,
 }
 
-impl<W: Write> Tale<'_, W> {
-    /// Tells what the records have, and notes the first and the last one.
-    fn read(
-        &mut self,
-        reader: &Reader,
-        records: &mut Records,
-        read: &mut (Option<Zxid>, Option<Zxid>),
-    ) -> Result<(), DataError> {
-        let mut gaps = records.gaps().len();
-        if read.0.is_none() && reader.first()?.is_none() {
-            self.before(reader, Zxid(i64::MAX))?;
+impl<'a, W: Write> Tale<'a, W> {
+    fn new(options: &'a History, clients: &'a Clients, out: W) -> Self {
+        Self {
+            options,
+            clients,
+            out,
+            owners: HashMap::new(),
+            of_sessions: HashMap::new(),
+            told: 0,
+            has_begun: false,
+            read: None,
+            gaps: 0,
+            damages: BTreeSet::new(),
         }
-        while let Some(record) = records.next_record()? {
+    }
+
+    fn span(&self) -> Span {
+        Span { has_holes: self.gaps > 0 || !self.damages.is_empty(), ..Span::default() }
+    }
+
+    /// Tells what the records have.
+    fn read(&mut self, reader: &Reader, records: &mut Records) -> Result<(), DataError> {
+        let end = self.read_on(reader, records);
+        self.out.flush()?;
+        end
+    }
+
+    fn read_on(&mut self, reader: &Reader, records: &mut Records) -> Result<(), DataError> {
+        loop {
+            let record = match records.next_record() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(error) => {
+                    // What stands before it is told first.
+                    self.out.flush()?;
+                    pass_over(records, error, &mut self.damages)?;
+                    continue;
+                }
+            };
             let txn = &record.txn;
-            if read.0.is_none() {
-                read.0 = Some(txn.zxid);
-                self.before(reader, txn.zxid)?;
+            let (first, _) = *self.read.get_or_insert((txn.zxid, txn.zxid));
+            self.read = Some((first, txn.zxid));
+            self.begin(reader, first)?;
+            for Gap { after, found } in records.gaps().iter().skip(self.gaps) {
+                tell_gap(*after, *found);
             }
-            read.1 = Some(txn.zxid);
-            for Gap { after, found } in records.gaps().iter().skip(gaps) {
-                notice(&format!("no file has what came after {after} and before {found}"));
-            }
-            gaps = records.gaps().len();
+            self.gaps = records.gaps().len();
             self.op(txn, &txn.op)?;
         }
-        Ok(())
+        // There is no log yet.
+        self.begin(reader, Zxid(i64::MAX))
+    }
+
+    /// Tells once what was so before the first record.
+    fn begin(&mut self, reader: &Reader, first: Zxid) -> Result<(), DataError> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return Ok(());
+        }
+        self.before(reader, first)
+    }
+
+    fn own(&mut self, path: &ZPath, session: SessionId) {
+        self.owners.insert(path.clone(), session);
+        self.of_sessions.entry(session).or_default().insert(path.clone());
+    }
+
+    fn disown(&mut self, path: &ZPath) {
+        if let Some(session) = self.owners.remove(path)
+            && let Some(paths) = self.of_sessions.get_mut(&session)
+        {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.of_sessions.remove(&session);
+            }
+        }
     }
 
     /// Tells what was so before the first record, as the oldest snapshot has it.
@@ -184,7 +228,7 @@ impl<W: Write> Tale<'_, W> {
         let owner = stat.ephemeral_owner.ephemeral_type();
         let mut session = None;
         if let EphemeralType::Ephemeral(owner) = owner {
-            self.owners.insert(znode.path.clone(), owner);
+            self.own(&znode.path, owner);
             session = Some(owner);
         }
         self.told += 1;
@@ -230,13 +274,13 @@ impl<W: Write> Tale<'_, W> {
                     _ => None,
                 };
                 if create.ephemeral {
-                    self.owners.insert(create.path.clone(), txn.session);
+                    self.own(&create.path, txn.session);
                 }
                 let what = What::Created { data: create.data.as_ref(), kind };
                 self.tell(txn, &Change { path: &create.path, what })?;
             }
             TxnOp::Delete { path } if self.options.is_wanted(path) => {
-                self.owners.remove(path);
+                self.disown(path);
                 self.tell(txn, &Change { path, what: What::Deleted(Why::Asked) })?;
             }
             TxnOp::DeleteContainer { path } if self.options.is_wanted(path) => {
@@ -257,13 +301,10 @@ impl<W: Write> Tale<'_, W> {
 
     /// The end of a session deletes its ephemerals, whether the record names them or not.
     fn session_end(&mut self, txn: &Txn, named: &[ZPath]) -> Result<(), DataError> {
-        let named = named.iter().filter(|path| self.options.is_wanted(path)).cloned();
-        let owned = self.owners.iter().filter(|(_, owner)| **owner == txn.session);
-        let mut gone: Vec<ZPath> = named.chain(owned.map(|(path, _)| path.clone())).collect();
-        gone.sort_unstable();
-        gone.dedup();
+        let mut gone = self.of_sessions.remove(&txn.session).unwrap_or_default();
+        gone.extend(named.iter().filter(|path| self.options.is_wanted(path)).cloned());
         for path in &gone {
-            self.owners.remove(path);
+            self.disown(path);
             self.tell(txn, &Change { path, what: What::Deleted(Why::SessionEnded) })?;
         }
         Ok(())

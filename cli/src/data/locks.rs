@@ -94,6 +94,6 @@ impl Locks {
         if !self.json {
             clients.tell_missing();
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(report.span.exit_code())
     }
 }

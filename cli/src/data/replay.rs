@@ -1,11 +1,16 @@
 //! Goes through the past with what it needs to begin: for reports on sessions and locks.
 
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::process::ExitCode;
 use std::sync::mpsc::{self, SyncSender};
 
 use zoolet_core::{Core, Txn, TxnOp};
 use zoolet_protocol::Zxid;
-use zoolet_server::storage::StorageError;
-use zoolet_server::storage::history::{Base, Ended, Gaps, History, HistoryError, Moment, Records};
+use zoolet_server::storage::history::{
+    Base, Damage, Ended, Gaps, History, HistoryError, Moment, Records,
+};
+use zoolet_server::storage::{LogRecord, StorageError};
 
 use super::{DataError, json};
 use crate::notice;
@@ -27,6 +32,17 @@ pub(super) trait Witness {
 pub(super) struct Span {
     pub(super) first: Option<Moment>,
     pub(super) last: Option<Moment>,
+    /// Whether transactions within it are in no file, or cannot be read.
+    pub(super) has_holes: bool,
+}
+
+/// The exit status of a report that lacks a part of the past, which its messages name.
+pub(super) const HAS_HOLES: u8 = 3;
+
+impl Span {
+    pub(super) fn exit_code(self) -> ExitCode {
+        if self.has_holes { ExitCode::from(HAS_HOLES) } else { ExitCode::SUCCESS }
+    }
 }
 
 impl std::fmt::Display for Span {
@@ -44,39 +60,106 @@ impl std::fmt::Display for Span {
 /// Shows the whole past to a witness. Where transactions are missing it goes on from the next snapshot.
 pub(super) fn replay(history: &History, witness: &mut impl Witness) -> Result<Span, DataError> {
     let mut base = history.oldest_base()?;
+    tell_begin(history, &base);
     let mut span = Span::default();
+    let mut damages = BTreeSet::new();
     loop {
-        match go_on(history, &base, witness, &mut span) {
-            Ok(()) => return Ok(span),
-            Err(DataError::History(HistoryError::Storage(
-                gap @ StorageError::Gap { found, .. },
-            ))) => {
-                let next =
-                    history.base_from(Zxid(found.0 - 1)).map_err(|_| HistoryError::from(gap))?;
-                notice(&format!(
-                    "no file has all that came before {found}: the report goes on after {}",
-                    next.after
-                ));
-                witness.lost()?;
-                base = next;
+        let next = match go_on(history, &base, witness, &mut span, &mut damages) {
+            Ok(None) => return Ok(span),
+            Ok(Some(reached)) => reached.max(base.after).next(),
+            Err(DataError::History(HistoryError::Storage(StorageError::Gap {
+                after,
+                found,
+                ..
+            }))) => {
+                tell_gap(after, found);
+                Zxid(found.0.saturating_sub(1))
             }
             Err(error) => return Err(error),
+        };
+        span.has_holes = true;
+        witness.lost()?;
+        match history.base_from(next) {
+            Ok(behind) => {
+                notice(&format!("the report goes on after {}, from a snapshot", behind.after));
+                base = behind;
+            }
+            Err(_) => {
+                notice("no snapshot has the state behind it: the report ends there");
+                return Ok(span);
+            }
         }
     }
 }
 
+/// Says so if the logs have transactions that lead to no state, or an older snapshot is of no use.
+fn tell_begin(history: &History, base: &Base) {
+    for unusable in &base.unusable {
+        notice(&format!("{unusable}; the report begins with a newer one"));
+    }
+    if let (Some(path), Ok(Some(first))) = (&base.snapshot, history.first())
+        && first.zxid <= base.after
+    {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        notice(&format!(
+            "the report begins after {}, with {name}: the transactions from {} on are in the logs, and the state \
+             before them is in no file. `zoolet data history` reads them",
+            base.after, first.zxid
+        ));
+    }
+}
+
+/// Names the transactions that are in no file.
+pub(super) fn tell_gap(after: Zxid, found: Zxid) {
+    let (first, last) = (after.next(), Zxid(found.0.saturating_sub(1)));
+    match first.cmp(&last) {
+        Ordering::Equal => notice(&format!("the transaction {first} is in no file")),
+        // Of another epoch, nobody knows how many they were.
+        _ if after.0 >> 32 != found.0 >> 32 => {
+            notice(&format!("transactions between {after} and {found} are in no file"));
+        }
+        _ => notice(&format!("the transactions from {first} to {last} are in no file")),
+    }
+}
+
+/// Says so if the last log ends with a part of a record.
+pub(super) fn tell_end(records: &Records) {
+    if let Ended::Torn { path, offset } = records.ended() {
+        notice(&format!(
+            "{}: torn at offset {offset}: a crash has left it, or a server is writing it",
+            path.display()
+        ));
+    }
+}
+
+/// Passes over a damage, and tells it once. Any other error is returned.
+pub(super) fn pass_over(
+    records: &mut Records,
+    error: HistoryError,
+    told: &mut BTreeSet<Damage>,
+) -> Result<(), HistoryError> {
+    let Some(damage) = records.pass_over(&error)? else { return Err(error) };
+    if !told.contains(&damage) {
+        notice(&format!("{error}\n{damage}"));
+        told.insert(damage);
+    }
+    Ok(())
+}
+
+/// Goes on from a state. Within, the last transaction that was read if it ended in a damage.
 fn go_on(
     history: &History,
     base: &Base,
     witness: &mut impl Witness,
     span: &mut Span,
-) -> Result<(), DataError> {
+    damages: &mut BTreeSet<Damage>,
+) -> Result<Option<Zxid>, DataError> {
     witness.begin(&base.core, base.after)?;
     let mut records = history.records(base.after, Gaps::Refuse);
     // One thread reads and decodes, the other one follows: each of them takes about half of the time.
     let read = std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(BATCHES_AHEAD);
-        let reader = scope.spawn(|| read(&mut records, sender));
+        let reader = scope.spawn(|| read(&mut records, sender, damages));
         for txn in receiver.iter().flatten() {
             let moment = Moment::of(&txn);
             span.first.get_or_insert(moment);
@@ -86,41 +169,67 @@ fn go_on(
         Ok::<_, DataError>(reader.join().expect("the reader does not panic"))
     });
     read??;
-    if let Ended::Torn { path, offset } = records.ended() {
-        notice(&format!(
-            "{}: torn at offset {offset}: a crash has left it, or a server is writing it",
-            path.display()
-        ));
-    }
-    Ok(())
+    tell_end(&records);
+    Ok(records.ends_with_damage().then(|| records.reached()))
 }
 
-/// How many transactions pass from one thread to the other at once, and how many batches wait.
+/// How many transactions pass from one thread to the other at once, how many bytes their records have, but for the
+/// last one, and how many batches wait.
 const BATCH: usize = 512;
+const BATCH_BYTES: u64 = 256 << 10;
 const BATCHES_AHEAD: usize = 8;
 
+/// Transactions that pass together.
+#[derive(Default)]
+struct Batch {
+    txns: Vec<Txn>,
+    bytes: u64,
+    /// The offset of the last record.
+    last: u64,
+}
+
+impl Batch {
+    /// Takes a transaction, and returns all if they are enough.
+    fn push(&mut self, record: LogRecord) -> Option<Vec<Txn>> {
+        // The length of the record before; in a new log, that of all records before.
+        self.bytes += record.offset.saturating_sub(self.last);
+        self.last = record.offset;
+        let is_full = self.bytes >= BATCH_BYTES;
+        self.txns.push(record.txn);
+        (is_full || self.txns.len() == BATCH).then(|| {
+            self.bytes = 0;
+            std::mem::replace(&mut self.txns, Vec::with_capacity(BATCH))
+        })
+    }
+}
+
 /// Reads all records, until nobody wants more.
-fn read(records: &mut Records, sender: SyncSender<Vec<Txn>>) -> Result<(), HistoryError> {
-    let mut batch = Vec::with_capacity(BATCH);
-    let mut end = Ok(());
-    loop {
+fn read(
+    records: &mut Records,
+    sender: SyncSender<Vec<Txn>>,
+    damages: &mut BTreeSet<Damage>,
+) -> Result<(), HistoryError> {
+    let mut batch = Batch::default();
+    let end = loop {
         match records.next_record() {
-            Ok(Some(record)) => batch.push(record.txn),
-            Ok(None) => break,
+            Ok(Some(record)) => {
+                if let Some(txns) = batch.push(record)
+                    && sender.send(txns).is_err()
+                {
+                    return Ok(());
+                }
+            }
+            Ok(None) => break Ok(()),
             Err(error) => {
-                // What stands before it is told.
-                end = Err(error);
-                break;
+                if let Err(error) = pass_over(records, error, damages) {
+                    // What stands before it is told.
+                    break Err(error);
+                }
             }
         }
-        if batch.len() == BATCH
-            && sender.send(std::mem::replace(&mut batch, Vec::with_capacity(BATCH))).is_err()
-        {
-            return Ok(());
-        }
-    }
+    };
     // A receiver that is gone has failed, and says why.
-    let _ = sender.send(batch);
+    let _ = sender.send(batch.txns);
     drop(sender);
     end
 }
@@ -132,5 +241,31 @@ pub(super) fn ops(op: &TxnOp) -> &[TxnOp] {
         TxnOp::Multi(ops) if ops.iter().any(TxnOp::is_refusal) => &[],
         TxnOp::Multi(ops) => ops,
         op => std::slice::from_ref(op),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zoolet_protocol::{SessionId, Xid};
+
+    use super::*;
+
+    fn record(offset: u64) -> LogRecord {
+        let (session, cxid, zxid) = (SessionId(1), Xid(1), Zxid(1));
+        let op = TxnOp::CreateSession { timeout_ms: 1 };
+        LogRecord { offset, txn: Txn { session, cxid, zxid, time_ms: 0, op }, digest: None }
+    }
+
+    #[test]
+    fn batches_have_few_long_records_and_many_short_ones() {
+        let sizes = |length: u64| {
+            let mut batch = Batch::default();
+            let records = (0..2_000).map(|index| record(16 + index * length));
+            let batches = records.filter_map(|record| batch.push(record));
+            batches.map(|batch| batch.len()).collect::<Vec<_>>()
+        };
+        assert!(sizes(1 << 20).iter().all(|size| *size <= 2), "{:?}", sizes(1 << 20));
+        assert!(sizes(64 << 10).iter().all(|size| *size <= 5), "{:?}", sizes(64 << 10));
+        assert_eq!(sizes(50), [BATCH; 3]);
     }
 }

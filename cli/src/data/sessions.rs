@@ -91,7 +91,7 @@ impl Sessions {
             notice(&format!("sessions {span}"));
             clients.tell_missing();
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(span.exit_code())
     }
 }
 

@@ -14,6 +14,7 @@ mod console_access;
 mod console_events;
 mod container;
 mod data;
+mod data_damage;
 mod data_locks;
 mod data_past;
 mod described;

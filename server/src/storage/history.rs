@@ -4,6 +4,7 @@
 //!
 //! - `frames` cuts a log into records, which share the memory of the block in which they were read.
 //! - `records` goes through the records of all logs in their order, and makes the checks of recovery.
+//! - `salvage` finds the records behind a damaged place.
 //! - `base` finds the snapshot from which the records lead to a state.
 //! - `state` is the state after a transaction, with a proof that a snapshot which was written while the server
 //!   went on does not hold later ones.
@@ -15,6 +16,7 @@ mod base;
 mod error;
 mod frames;
 mod records;
+mod salvage;
 mod state;
 
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use zoolet_protocol::Zxid;
 pub use self::base::Base;
 pub use self::error::{HistoryError, Known};
 pub use self::records::{Ended, Gap, Gaps, Records};
+pub use self::salvage::Damage;
 pub use self::state::{Past, Until};
 
 use super::config::StorageConfig;

@@ -146,17 +146,8 @@ impl<R: Read> LogReader<R> {
     /// [`LogError`] if it is not a log.
     pub fn new(mut input: R) -> Result<Self, LogError> {
         let header = read_up_to(&mut input, HEADER_BYTES)?;
-        let Ok(header) = <[u8; HEADER_BYTES]>::try_from(header.as_slice()) else {
-            return Err(LogError::Short(header.len()));
-        };
-        let [a, b, c, d, e, f, g, h, ..] = header;
-        if [a, b, c, d] != MAGIC {
-            return Err(LogError::Magic(u32::from_be_bytes([a, b, c, d])));
-        }
-        match i32::from_be_bytes([e, f, g, h]) {
-            VERSION => Ok(Self { input, offset: HEADER_BYTES as u64, end: None }),
-            version => Err(LogError::Version(version)),
-        }
+        check_header(&header)?;
+        Ok(Self { input, offset: HEADER_BYTES as u64, end: None })
     }
 
     /// Reads the next record; `None` at the end, whose kind [`LogReader::end`] returns.
@@ -170,29 +161,15 @@ impl<R: Read> LogReader<R> {
         }
         let offset = self.offset;
         let frame = read_up_to(&mut self.input, FRAME_BYTES)?;
-        let Ok(frame) = <[u8; FRAME_BYTES]>::try_from(frame.as_slice()) else {
-            // A log that was extended with zeros may end anywhere in them.
-            let is_clean = frame.iter().all(|&byte| byte == 0);
-            return Ok(self.finish(is_clean));
-        };
-        let [checksum @ .., l0, l1, l2, l3] = frame;
-        let expected = u64::from_be_bytes(checksum);
-        let length = i32::from_be_bytes([l0, l1, l2, l3]);
-        if length == 0 {
-            return Ok(self.finish(expected == 0));
-        }
-        let length = match usize::try_from(length) {
-            Ok(bytes) if bytes <= LOG_RECORD_BYTES_MAX => bytes,
-            _ => return Err(LogError::Length { offset, length }),
+        let (expected, length) = match read_frame(&frame, offset)? {
+            Frame::Record { checksum, length } => (checksum, length),
+            Frame::End { is_clean } => return Ok(self.finish(is_clean)),
         };
         let mut record = read_up_to(&mut self.input, length + 1)?;
         if record.len() != length + 1 || record.pop() != Some(RECORD_END) {
             return Ok(self.finish(false));
         }
-        let got = simd_adler32::adler32(&record.as_slice());
-        if u64::from(got) != expected {
-            return Err(LogError::Checksum { offset, expected, got });
-        }
+        check_sum(&record, expected, offset)?;
         let (txn, digest) =
             decode_txn(Bytes::from(record)).map_err(|error| LogError::Record { offset, error })?;
         self.offset += (FRAME_BYTES + length + 1) as u64;
@@ -209,6 +186,51 @@ impl<R: Read> LogReader<R> {
         let offset = self.offset;
         self.end = Some(if is_clean { LogEnd::Clean { offset } } else { LogEnd::Torn { offset } });
         None
+    }
+}
+
+/// Checks the first bytes of a file, of which there may be more.
+pub(super) fn check_header(file: &[u8]) -> Result<(), LogError> {
+    let Some(&[a, b, c, d, e, f, g, h, ..]) = file.first_chunk::<HEADER_BYTES>() else {
+        return Err(LogError::Short(file.len()));
+    };
+    if [a, b, c, d] != MAGIC {
+        return Err(LogError::Magic(u32::from_be_bytes([a, b, c, d])));
+    }
+    match i32::from_be_bytes([e, f, g, h]) {
+        VERSION => Ok(()),
+        version => Err(LogError::Version(version)),
+    }
+}
+
+/// What stands where a record may begin.
+pub(super) enum Frame {
+    Record { checksum: u64, length: usize },
+    End { is_clean: bool },
+}
+
+/// Reads the checksum and the length of the record at an offset, from the bytes that begin there.
+pub(super) fn read_frame(bytes: &[u8], offset: u64) -> Result<Frame, LogError> {
+    let Some(&[checksum @ .., l0, l1, l2, l3]) = bytes.first_chunk::<FRAME_BYTES>() else {
+        // A log that was extended with zeros may end anywhere in them.
+        return Ok(Frame::End { is_clean: bytes.iter().all(|&byte| byte == 0) });
+    };
+    let checksum = u64::from_be_bytes(checksum);
+    let length = i32::from_be_bytes([l0, l1, l2, l3]);
+    match usize::try_from(length) {
+        Ok(0) => Ok(Frame::End { is_clean: checksum == 0 }),
+        Ok(length) if length <= LOG_RECORD_BYTES_MAX => Ok(Frame::Record { checksum, length }),
+        _ => Err(LogError::Length { offset, length }),
+    }
+}
+
+/// Checks the bytes of the record at an offset.
+pub(super) fn check_sum(record: &[u8], expected: u64, offset: u64) -> Result<(), LogError> {
+    let got = simd_adler32::adler32(&record);
+    if u64::from(got) == expected {
+        Ok(())
+    } else {
+        Err(LogError::Checksum { offset, expected, got })
     }
 }
 

@@ -7,7 +7,7 @@ use zoolet_protocol::Zxid;
 
 use super::error::{HistoryError, Known};
 use super::records::lost;
-use super::{Gaps, History};
+use super::{Gaps, History, Moment};
 use crate::storage::directory::SnapshotFile;
 use crate::storage::error::StorageError;
 use crate::storage::recovery::{self, FromSnapshot};
@@ -35,12 +35,15 @@ pub struct Base {
     pub after: Zxid,
     /// The snapshot. `None` if it is the state of a server that has just begun.
     pub snapshot: Option<PathBuf>,
+    /// The older snapshots that cannot be used.
+    pub unusable: Vec<SnapshotUnusable>,
     /// The last transaction that it may hold, if the snapshot tells it.
     pub(super) last: Option<Zxid>,
 }
 
 impl History {
-    /// The oldest state from which the logs go on to the end.
+    /// The oldest state from which the logs go on: that of a new server, if they begin with the first transaction,
+    /// or that of the oldest usable snapshot. Logs before it may have transactions that lead to no state.
     ///
     /// # Errors
     ///
@@ -57,17 +60,18 @@ impl History {
     /// [`HistoryError`] if there is none.
     pub fn base_from(&self, least: Zxid) -> Result<Base, HistoryError> {
         let mut unusable = Vec::new();
-        for file in self.files.snapshots.iter().filter(|file| file.zxid >= least) {
-            if !self.leads_on(file.zxid) {
-                continue;
-            }
+        let beginning = self.beginning().filter(|_| least == Zxid::ZERO);
+        // A later snapshot would leave out what the logs have before it.
+        let most = if beginning.is_some() { Zxid::ZERO } else { Zxid(i64::MAX) };
+        let wanted = self.files.snapshots.iter().filter(|it| (least..=most).contains(&it.zxid));
+        for file in wanted.filter(|file| self.leads_on(file.zxid)) {
             match self.base(file)? {
-                Ok(base) => return Ok(base),
+                Ok(base) => return Ok(Base { unusable, ..base }),
                 Err(reason) => unusable.push(reason),
             }
         }
-        match self.beginning() {
-            Some(base) if least == Zxid::ZERO => Ok(base),
+        match beginning {
+            Some(base) => Ok(Base { unusable, ..base }),
             _ if unusable.is_empty() => Err(self.without_snapshot()),
             _ => Err(StorageError::NoUsableSnapshot(unusable).into()),
         }
@@ -77,7 +81,13 @@ impl History {
     pub(super) fn beginning(&self) -> Option<Base> {
         let begins = self.files.logs.first().is_some_and(|log| log.zxid == Zxid(1));
         let core = || Core::new(Settings::default());
-        begins.then(|| Base { core: core(), after: Zxid::ZERO, snapshot: None, last: None })
+        begins.then(|| Base {
+            core: core(),
+            after: Zxid::ZERO,
+            snapshot: None,
+            unusable: Vec::new(),
+            last: None,
+        })
     }
 
     /// Whether a log goes on from a state, as far as names tell.
@@ -97,7 +107,8 @@ impl History {
         let path = &file.path;
         match recovery::read_snapshot(&*self.directory.disk, file, &Settings::default()) {
             Ok(FromSnapshot { core, last, .. }) => {
-                Ok(Ok(Base { core, after: file.zxid, snapshot: Some(path.clone()), last }))
+                let (after, snapshot) = (file.zxid, Some(path.clone()));
+                Ok(Ok(Base { core, after, snapshot, unusable: Vec::new(), last }))
             }
             Err(SnapshotFault::File(SnapshotError::Io(error)))
                 if error.kind() == std::io::ErrorKind::NotFound =>
@@ -132,30 +143,31 @@ impl History {
         }
     }
 
-    /// Finds the last transaction that was decided at a time or before it. `None` if all were later.
-    pub(super) fn last_until(&self, time_ms: i64) -> Result<Option<Zxid>, HistoryError> {
-        let logs = &self.files.logs;
-        let mut begin = 0;
-        for index in (0..logs.len()).rev() {
-            let mut records = self.records_of(index..index + 1);
-            if records.next_record()?.is_some_and(|record| record.txn.time_ms <= time_ms) {
-                begin = index;
-                break;
-            }
-        }
-        let mut records = self.records_of(begin..logs.len());
+    /// Finds the last transaction before the first one that was decided after a time; `None` if all were later. The
+    /// clock of a server may go back: the second one is the last transaction behind it that was not decided
+    /// after that time either.
+    pub(super) fn last_until(
+        &self,
+        time_ms: i64,
+    ) -> Result<Option<(Zxid, Option<Moment>)>, HistoryError> {
+        let mut records = self.records(Zxid::ZERO, Gaps::Tell);
         let mut last = None;
-        while let Some(record) = records.next_record()? {
-            if record.txn.time_ms > time_ms {
-                break;
+        loop {
+            match records.next_record() {
+                Ok(Some(record)) if record.txn.time_ms <= time_ms => last = Some(record.txn.zxid),
+                Ok(_) => break,
+                Err(error) if records.pass_over(&error)?.is_some() => {}
+                Err(error) => return Err(error),
             }
-            last = Some(record.txn.zxid);
         }
-        Ok(last)
-    }
-
-    fn records_of(&self, logs: std::ops::Range<usize>) -> super::Records {
-        let logs = self.files.logs.get(logs).unwrap_or_default().to_vec();
-        super::Records::new(self.directory.clone(), logs, Zxid::ZERO, Gaps::Tell)
+        let Some(last) = last else { return Ok(None) };
+        let mut back = None;
+        // A damage behind the wanted state is none of it.
+        while let Ok(Some(record)) = records.next_record() {
+            if record.txn.time_ms <= time_ms {
+                back = Some(Moment::of(&record.txn));
+            }
+        }
+        Ok(Some((last, back)))
     }
 }

@@ -5,9 +5,9 @@ use std::io::{self, Read};
 
 use bytes::Bytes;
 
-use crate::limits::LOG_RECORD_BYTES_MAX;
 use crate::storage::log_reader::{
-    FRAME_BYTES, HEADER_BYTES, LogEnd, LogError, MAGIC, RECORD_END, VERSION,
+    FRAME_BYTES, Frame, HEADER_BYTES, LogEnd, LogError, RECORD_END, check_header, check_sum,
+    read_frame,
 };
 
 /// The bytes that are read at once. Longer ones are not read faster.
@@ -28,17 +28,7 @@ impl Frames {
     pub(super) fn new(input: Box<dyn Read + Send>) -> Result<Self, LogError> {
         let mut frames = Self::at(input, 0);
         frames.fill(HEADER_BYTES)?;
-        let Some(&header) = frames.block.first_chunk::<HEADER_BYTES>() else {
-            return Err(LogError::Short(frames.block.len()));
-        };
-        let [a, b, c, d, e, f, g, h, ..] = header;
-        if [a, b, c, d] != MAGIC {
-            return Err(LogError::Magic(u32::from_be_bytes([a, b, c, d])));
-        }
-        match i32::from_be_bytes([e, f, g, h]) {
-            VERSION => {}
-            version => return Err(LogError::Version(version)),
-        }
+        check_header(&frames.block)?;
         frames.skip(HEADER_BYTES);
         Ok(frames)
     }
@@ -60,20 +50,9 @@ impl Frames {
         }
         let offset = self.offset;
         self.fill(FRAME_BYTES)?;
-        let Some(&frame) = self.block.first_chunk::<FRAME_BYTES>() else {
-            // A log that was extended with zeros may end anywhere in them.
-            let is_clean = self.block.iter().all(|&byte| byte == 0);
-            return Ok(self.finish(is_clean));
-        };
-        let [checksum @ .., l0, l1, l2, l3] = frame;
-        let expected = u64::from_be_bytes(checksum);
-        let length = i32::from_be_bytes([l0, l1, l2, l3]);
-        if length == 0 {
-            return Ok(self.finish(expected == 0));
-        }
-        let length = match usize::try_from(length) {
-            Ok(bytes) if bytes <= LOG_RECORD_BYTES_MAX => bytes,
-            _ => return Err(LogError::Length { offset, length }),
+        let (expected, length) = match read_frame(&self.block, offset)? {
+            Frame::Record { checksum, length } => (checksum, length),
+            Frame::End { is_clean } => return Ok(self.finish(is_clean)),
         };
         let whole = FRAME_BYTES + length + 1;
         self.fill(whole)?;
@@ -81,10 +60,7 @@ impl Frames {
             return Ok(self.finish(false));
         }
         let record = self.block.slice(FRAME_BYTES..FRAME_BYTES + length);
-        let got = simd_adler32::adler32(&&record[..]);
-        if u64::from(got) != expected {
-            return Err(LogError::Checksum { offset, expected, got });
-        }
+        check_sum(&record, expected, offset)?;
         self.skip(whole);
         Ok(Some((offset, record)))
     }

@@ -9,6 +9,7 @@ use zoolet_protocol::Zxid;
 
 use super::error::HistoryError;
 use super::frames::Frames;
+use super::salvage::{self, Damage};
 use crate::storage::directory::{Directory, Files, LogFile};
 use crate::storage::error::StorageError;
 use crate::storage::log_reader::{LogError, LogRecord};
@@ -94,6 +95,8 @@ pub struct Records {
     /// Those that were not begun.
     ahead: VecDeque<LogFile>,
     current: Option<Open>,
+    /// The newest one that was begun or is ahead.
+    newest: Option<Zxid>,
     /// Records up to this one are left out.
     after: Zxid,
     /// The last one that was read, and the last that was returned or left out knowingly.
@@ -101,6 +104,10 @@ pub struct Records {
     last: Zxid,
     handling: Gaps,
     gaps: Vec<Gap>,
+    /// A log without a header.
+    unreadable: Option<LogFile>,
+    /// Whether a damage was passed over, and no record was read since.
+    is_behind_damage: bool,
     ended: Ended,
     /// Whether parts of records are kept, so that they must not share the memory of their blocks.
     are_kept: bool,
@@ -143,6 +150,7 @@ impl Records {
     ) -> Self {
         Self {
             directory,
+            newest: logs.last().map(|log| log.zxid),
             ahead: logs.into(),
             current: None,
             after,
@@ -150,6 +158,8 @@ impl Records {
             last: after,
             handling,
             gaps: Vec::new(),
+            unreadable: None,
+            is_behind_damage: false,
             ended: Ended::Whole,
             are_kept: false,
         }
@@ -165,7 +175,7 @@ impl Records {
     /// # Errors
     ///
     /// [`HistoryError`] where a server would refuse the logs, or if a file is gone. Nothing can be read after an
-    /// error.
+    /// error, except with [`Records::pass_over`].
     pub fn next_record(&mut self) -> Result<Option<LogRecord>, HistoryError> {
         while let Some((offset, bytes)) = self.next_frame()? {
             let Some(open) = &mut self.current else { return Ok(None) };
@@ -178,6 +188,41 @@ impl Records {
             }
         }
         Ok(None)
+    }
+
+    /// Goes on behind a damage that [`Records::next_record`] has returned as an error: with the next record of
+    /// this log that can be read, or with the next log. The transactions between are missing like those of
+    /// a [`Gap`]. Returns `None` if the error is another one.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError`] if the log cannot be read.
+    pub fn pass_over(&mut self, error: &HistoryError) -> Result<Option<Damage>, HistoryError> {
+        let Some(offset) = place_of(error) else { return Ok(None) };
+        let log = self.current.take().map(|open| open.log).or_else(|| self.unreadable.take());
+        let Some(log) = log else { return Ok(None) };
+        let path = log.path.clone();
+        let open = |at| self.directory.disk.open_at(&path, at).map_err(|error| lost(&path, error));
+        let found = salvage::find(open(offset + 1)?, offset + 1, self.read);
+        let behind = found.map_err(StorageError::io("read", &path))?;
+        if let Some(at) = behind {
+            let frames = Frames::at(open(at)?, at);
+            self.current = Some(Open { log, frames, is_first: false });
+        }
+        self.is_behind_damage = true;
+        Ok(Some(Damage { path, offset, behind }))
+    }
+
+    /// Whether the last thing that was read is a damage: what came there is not known.
+    #[must_use]
+    pub fn ends_with_damage(&self) -> bool {
+        self.is_behind_damage
+    }
+
+    /// The last transaction that was read.
+    #[must_use]
+    pub fn reached(&self) -> Zxid {
+        self.read
     }
 
     /// The gaps that were met so far, with [`Gaps::Tell`].
@@ -206,10 +251,10 @@ impl Records {
     pub fn resume(&mut self) -> Result<(), HistoryError> {
         // Before the log, which is complete when a newer one is there.
         let files = self.directory.files()?;
-        let newest = self.ahead.back().or_else(|| Some(&self.current.as_ref()?.log));
-        let newest = newest.map(|log| log.zxid);
+        let newest = self.newest;
         let newer = files.logs.into_iter().filter(|log| newest.is_none_or(|it| log.zxid > it));
         self.ahead.extend(newer);
+        self.newest = self.ahead.back().map(|log| log.zxid).or(newest);
         self.ended = Ended::Whole;
         let Some(open) = &mut self.current else { return Ok(()) };
         let offset = open.frames.offset();
@@ -251,8 +296,18 @@ impl Records {
                     return Ok(true);
                 }
                 Err(LogError::Short(_) | LogError::Magic(_))
-                    if log_scan::is_unwritten(&*self.directory.disk, path)? => {}
-                Err(error) => return Err(damaged(path, error)),
+                    if log_scan::is_unwritten(&*self.directory.disk, path)? =>
+                {
+                    // The last one is looked for again: a server may be about to write it.
+                    if self.ahead.is_empty() {
+                        self.newest = Some(Zxid(log.zxid.0.saturating_sub(1)));
+                    }
+                }
+                Err(error) => {
+                    let error = damaged(path, error);
+                    self.unreadable = Some(log);
+                    return Err(error);
+                }
             }
         }
         Ok(false)
@@ -263,6 +318,7 @@ impl Records {
         let Some(open) = &mut self.current else { return Ok(false) };
         let (zxid, offset, path) = (record.txn.zxid, record.offset, &open.log.path);
         let is_first = std::mem::replace(&mut open.is_first, false);
+        let is_behind_damage = std::mem::replace(&mut self.is_behind_damage, false);
         if is_first {
             recovery::check_name(&open.log, zxid)?;
         }
@@ -278,7 +334,9 @@ impl Records {
             return Ok(false);
         }
         let after = self.last;
-        if is_first && zxid != after.next() && zxid.0 >> 32 == after.0 >> 32 {
+        // The first transaction of an epoch does not follow the last one before.
+        let may_lack = is_behind_damage || (is_first && zxid.0 >> 32 == after.0 >> 32);
+        if may_lack && zxid != after.next() {
             match self.handling {
                 Gaps::Tell if after == Zxid::ZERO => {}
                 Gaps::Tell => self.gaps.push(Gap { after, found: zxid }),
@@ -324,6 +382,21 @@ fn step(directory: &Directory, open: &mut Open, ended: &mut Ended) -> Result<Ste
             }
         }
         return Ok(Step::End);
+    }
+}
+
+/// Where a log is damaged.
+fn place_of(error: &HistoryError) -> Option<u64> {
+    match error {
+        HistoryError::Storage(StorageError::Hole { offset, .. }) => Some(*offset),
+        HistoryError::Storage(StorageError::Damaged { error, .. }) => match error {
+            LogError::Length { offset, .. }
+            | LogError::Checksum { offset, .. }
+            | LogError::Record { offset, .. } => Some(*offset),
+            LogError::Short(_) | LogError::Magic(_) | LogError::Version(_) => Some(0),
+            LogError::Io(_) => None,
+        },
+        _ => None,
     }
 }
 

@@ -24,7 +24,8 @@ use crate::storage::error::StorageError;
 pub enum Until {
     /// That after a transaction.
     Zxid(Zxid),
-    /// That at a time, in milliseconds since 1970: before the first transaction that was decided later.
+    /// That at a time, in milliseconds since 1970: before the first transaction that was decided later, also where
+    /// the clock of the servers went back behind it.
     Time(i64),
 }
 
@@ -53,6 +54,7 @@ pub struct Past {
     snapshot: Option<PathBuf>,
     replayed: u64,
     is_newest: bool,
+    went_back: Option<Moment>,
 }
 
 impl Past {
@@ -86,6 +88,13 @@ impl Past {
         self.replayed
     }
 
+    /// The last later transaction whose time is that of the wanted state or an earlier one, as where the clock of
+    /// the servers went back. Known of [`Until::Time`].
+    #[must_use]
+    pub fn went_back(&self) -> Option<Moment> {
+        self.went_back
+    }
+
     /// Whether no later transaction is in the files.
     #[must_use]
     pub fn is_newest(&self) -> bool {
@@ -103,13 +112,17 @@ impl History {
         if self.is_empty() {
             return Err(self.without_snapshot());
         }
-        let zxid = match until {
-            Until::Zxid(zxid) => zxid,
+        let (zxid, went_back) = match until {
+            Until::Zxid(zxid) => (zxid, None),
             Until::Time(time_ms) => match self.last_until(time_ms)? {
-                Some(zxid) => zxid,
+                Some(found) => found,
                 None => return Err(self.before(time_text(time_ms))?),
             },
         };
+        Ok(Past { went_back, ..self.past_at(zxid)? })
+    }
+
+    fn past_at(&self, zxid: Zxid) -> Result<Past, HistoryError> {
         let mut unusable = Vec::new();
         let mut fuzzy = None;
         let older = self.files.snapshots.iter().rev().filter(|file| file.zxid <= zxid);
@@ -150,16 +163,39 @@ impl History {
     /// Applies the transactions up to `zxid`. Within, the last transaction that the base holds already although it
     /// is later.
     fn replay(&self, base: Base, zxid: Zxid) -> Result<Result<Past, Zxid>, HistoryError> {
-        let Base { core, after, snapshot, last } = base;
+        let Base { core, after, snapshot, last, .. } = base;
         if last.is_some_and(|last| last > zxid) {
             return Ok(Err(last.unwrap_or(zxid)));
         }
         // One of ours has no later ones, and an older one of ZooKeeper's does not say.
         let may_be_fuzzy = snapshot.is_some() && last.is_none();
-        let mut past = Past { core, zxid, last: None, snapshot, replayed: 0, is_newest: true };
+        let mut past = Past {
+            core,
+            zxid,
+            last: None,
+            snapshot,
+            replayed: 0,
+            is_newest: true,
+            went_back: None,
+        };
         let mut records = self.records(after, Gaps::Refuse).detached();
-        let mut beyond = false;
-        while let Some(record) = records.next_record()? {
+        let (mut beyond, mut damage) = (false, None);
+        loop {
+            let record = match records.next_record() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                // It is behind the wanted state.
+                Err(_) if past.last.map_or(after, |last| last.zxid) == zxid => {
+                    beyond = true;
+                    break;
+                }
+                // A snapshot behind it may have all that was lost.
+                Err(error) if records.pass_over(&error)?.is_some() => {
+                    damage.get_or_insert(error);
+                    continue;
+                }
+                Err(error) => return Err(damage.unwrap_or(error)),
+            };
             if record.txn.zxid > zxid {
                 beyond = true;
                 break;
@@ -170,6 +206,9 @@ impl History {
         }
         past.is_newest = !beyond;
         let reached = past.last.map_or(after, |last| last.zxid);
+        if let Some(damage) = damage.filter(|_| !beyond && reached < zxid) {
+            return Err(damage);
+        }
         if !beyond && reached < zxid {
             return Err(HistoryError::Beyond { wanted: zxid, known: self.known()? });
         }
