@@ -174,10 +174,18 @@ impl Compact {
     }
 }
 
-/// Refuses a directory that is not there, which would look like an empty one.
+/// Refuses a directory that is not there, which would look like an empty one, and one that may not be read.
 fn require_files(config: &StorageConfig) -> Result<(), DataError> {
-    let version = config.data_dir.join("version-2");
-    if version.is_dir() { Ok(()) } else { Err(DataError::NoDataDirectory(config.data_dir.clone())) }
+    let directory = &config.data_dir;
+    if directory.join("version-2").is_dir() {
+        return Ok(());
+    }
+    let unreadable = |source| DataError::Input { path: directory.clone(), source };
+    directory.read_dir().map_err(unreadable)?;
+    match directory.parent().filter(|_| directory.ends_with("version-2")) {
+        Some(parent) => Err(DataError::WithinDataDirectory(directory.clone(), parent.to_owned())),
+        None => Err(DataError::NoDataDirectory(directory.clone())),
+    }
 }
 
 /// Why a command failed.
@@ -185,6 +193,8 @@ fn require_files(config: &StorageConfig) -> Result<(), DataError> {
 enum DataError {
     #[error("{} has no directory version-2, so it is not the data directory of a server", .0.display())]
     NoDataDirectory(PathBuf),
+    #[error("{} is within the data directory of a server: name {}", .0.display(), .1.display())]
+    WithinDataDirectory(PathBuf, PathBuf),
     #[error("there is no snapshot in {}", .0.display())]
     NoSnapshot(PathBuf),
     #[error(transparent)]

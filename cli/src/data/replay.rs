@@ -12,6 +12,7 @@ use zoolet_server::storage::history::{
 };
 use zoolet_server::storage::{LogRecord, StorageError};
 
+use super::history::wait_for_more;
 use super::{DataError, json};
 use crate::notice;
 
@@ -25,6 +26,11 @@ pub(super) trait Witness {
 
     /// Transactions are missing: all that is known before them counts no more. Another begin follows.
     fn lost(&mut self) -> Result<(), DataError>;
+
+    /// Nothing more was written yet, so that what was told should be seen.
+    fn pause(&mut self) -> Result<(), DataError> {
+        Ok(())
+    }
 }
 
 /// The part of the past that was told.
@@ -57,14 +63,30 @@ impl std::fmt::Display for Span {
     }
 }
 
+/// Whether a replay goes on with what a server writes, for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    Now,
+    Stopped,
+}
+
 /// Shows the whole past to a witness. Where transactions are missing it goes on from the next snapshot.
 pub(super) fn replay(history: &History, witness: &mut impl Witness) -> Result<Span, DataError> {
+    replay_until(history, Until::Now, witness)
+}
+
+/// As [`replay`].
+pub(super) fn replay_until(
+    history: &History,
+    until: Until,
+    witness: &mut impl Witness,
+) -> Result<Span, DataError> {
     let mut base = history.oldest_base()?;
     tell_begin(history, &base);
     let mut span = Span::default();
     let mut damages = BTreeSet::new();
     loop {
-        let next = match go_on(history, &base, witness, &mut span, &mut damages) {
+        let next = match go_on(history, &base, until, witness, &mut span, &mut damages) {
             Ok(None) => return Ok(span),
             Ok(Some(reached)) => reached.max(base.after).next(),
             Err(DataError::History(HistoryError::Storage(StorageError::Gap {
@@ -150,16 +172,37 @@ pub(super) fn pass_over(
 fn go_on(
     history: &History,
     base: &Base,
+    until: Until,
     witness: &mut impl Witness,
     span: &mut Span,
     damages: &mut BTreeSet<Damage>,
 ) -> Result<Option<Zxid>, DataError> {
     witness.begin(&base.core, base.after)?;
     let mut records = history.records(base.after, Gaps::Refuse);
+    loop {
+        show(&mut records, witness, span, damages)?;
+        if until == Until::Now || records.ends_with_damage() {
+            break;
+        }
+        witness.pause()?;
+        wait_for_more();
+        records.resume()?;
+    }
+    tell_end(&records);
+    Ok(records.ends_with_damage().then(|| records.reached()))
+}
+
+/// Shows the records up to their end.
+fn show(
+    records: &mut Records,
+    witness: &mut impl Witness,
+    span: &mut Span,
+    damages: &mut BTreeSet<Damage>,
+) -> Result<(), DataError> {
     // One thread reads and decodes, the other one follows: each of them takes about half of the time.
     let read = std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(BATCHES_AHEAD);
-        let reader = scope.spawn(|| read(&mut records, sender, damages));
+        let reader = scope.spawn(|| read(records, sender, damages));
         for txn in receiver.iter().flatten() {
             let moment = Moment::of(&txn);
             span.first.get_or_insert(moment);
@@ -168,9 +211,7 @@ fn go_on(
         }
         Ok::<_, DataError>(reader.join().expect("the reader does not panic"))
     });
-    read??;
-    tell_end(&records);
-    Ok(records.ends_with_damage().then(|| records.reached()))
+    Ok(read??)
 }
 
 /// How many transactions pass from one thread to the other at once, how many bytes their records have, but for the

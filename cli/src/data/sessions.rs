@@ -11,7 +11,7 @@ use zoolet_protocol::{SessionId, Xid, ZPath, Zxid};
 use zoolet_server::storage::history::{History, Moment};
 
 use super::clients::{ClientOptions, Clients};
-use super::replay::{Witness, ops, replay};
+use super::replay::{Until, Witness, ops, replay_until};
 use super::{DataError, Directories, json, require_files};
 use crate::cli::output::visible;
 use crate::counted::counted;
@@ -21,6 +21,10 @@ use crate::notice;
 pub(super) struct Sessions {
     #[command(flatten)]
     directories: Directories,
+
+    /// Go on with what a server writes, until Ctrl-C: each session is told when it ends
+    #[arg(short, long)]
+    follow: bool,
 
     /// Print JSON, a line for each session, with all that it owned at its end
     #[arg(long)]
@@ -79,7 +83,8 @@ impl Sessions {
             live: BTreeMap::new(),
             owners: HashMap::new(),
         };
-        let replayed = replay(&history, &mut tale);
+        let until = if self.follow { Until::Stopped } else { Until::Now };
+        let replayed = replay_until(&history, until, &mut tale);
         let ended = match replayed {
             Ok(_) => tale.rest(End::Open),
             Err(_) => Ok(()),
@@ -154,6 +159,10 @@ impl<W: Write> Witness for Tale<'_, W> {
     fn lost(&mut self) -> Result<(), DataError> {
         self.owners.clear();
         self.rest(End::Unknown)
+    }
+
+    fn pause(&mut self) -> Result<(), DataError> {
+        Ok(self.out.flush()?)
     }
 }
 

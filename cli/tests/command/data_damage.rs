@@ -206,6 +206,48 @@ async fn a_directory_without_logs_is_followed_and_its_snapshot_told_once() {
     child.kill().await.expect("it runs");
 }
 
+#[tokio::test]
+async fn sessions_that_end_meanwhile_are_told() {
+    let txns = txns();
+    let directory = written("followed-sessions", &[("log.1", &log(&txns[..5]).0)]);
+    let dir = directory.to_str().expect("the name is text");
+    let mut follow = crate::process::command(&["data", "sessions", dir, "--follow"]);
+    let mut child = follow.spawn().expect("the command can be started");
+    let stdout = child.stdout.take().expect("it is piped");
+    let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(stdout));
+    let mut next = async || {
+        let line = within_limit(lines.next_line()).await.expect("it can be read");
+        line.expect("it goes on")
+    };
+    assert!(next().await.starts_with("0x1 "));
+    fs::write(directory.join("version-2/log.6"), log(&txns[5..]).0).expect("it can be written");
+    assert!(next().await.starts_with("0x2 "));
+    assert!(next().await.starts_with("0x4 "));
+    child.kill().await.expect("it runs");
+}
+
+/// Times are what the files say, however far apart.
+#[tokio::test]
+async fn impossible_times_are_no_failure() {
+    let mut txns = txns();
+    for (txn, time_ms) in txns.iter_mut().zip([i64::MAX, i64::MIN, 0, -1].into_iter().cycle()) {
+        txn.time_ms = time_ms;
+    }
+    let directory = written("times", &[("log.1", &log(&txns).0)]);
+    for (command, rest) in [
+        ("sessions", &[][..]),
+        ("sessions", &["--json"]),
+        ("history", &["/a", "-r"]),
+        ("at", &["--zxid", "9"]),
+        ("diff", &["1", "9"]),
+    ] {
+        let told = data(command, &directory, rest).await;
+        assert_eq!(told.code, Some(0), "{command}: {told:?}");
+    }
+    let told = data("at", &directory, &["--time", "2020-01-01"]).await;
+    assert!(told.code == Some(1) && told.stderr.contains("do not reach back to"), "{told:?}");
+}
+
 /// A command that may have half a gigabyte.
 async fn limited(args: &[&str]) -> Ended {
     let mut shell = Command::new("sh");

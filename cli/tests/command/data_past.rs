@@ -202,7 +202,16 @@ async fn what_is_asked_wrongly_is_told_with_its_cure() {
     assert!(ended.stderr.contains("in the logs, which are empty"), "{}", ended.stderr);
     let log = directory.join("version-2/log.1");
     let ended = data("history", &log, &["/app"]).await;
-    assert!(ended.stderr.contains("has no directory version-2"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("log.1: Not a directory"), "{}", ended.stderr);
+    let wrong = self::directory("past-wrong");
+    for (dir, text) in [
+        (wrong.clone(), "has no directory version-2, so it is not"),
+        (empty.join("version-2"), "is within the data directory of a server: name "),
+        (wrong.join("nothing"), "past-wrong/nothing: No such file"),
+    ] {
+        let ended = data("sessions", &dir, &[]).await;
+        assert!(ended.code == Some(1) && ended.stderr.contains(text), "{dir:?}: {ended:?}");
+    }
 
     // What stands before a damage is told.
     let mut bytes = std::fs::read(&log).expect("it is there");
