@@ -136,7 +136,11 @@ impl ZPath {
     /// The path of the parent, `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<&str> {
-        parent_of(&self.0)
+        match last_slash(&self.0)? {
+            slash if slash + 1 == self.0.len() => None,
+            0 => Some("/"),
+            slash => Some(&self.0[..slash]),
+        }
     }
 
     /// The last component; empty for the root.
@@ -176,15 +180,6 @@ pub fn sequence_number(name: &str, prefix: &str) -> Option<i32> {
     let is_number =
         number.len() >= SEQUENCE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| number.parse().ok())?
-}
-
-/// The parent of a valid path.
-fn parent_of(path: &str) -> Option<&str> {
-    match last_slash(path)? {
-        slash if slash + 1 == path.len() => None,
-        0 => Some("/"),
-        slash => Some(&path[..slash]),
-    }
 }
 
 impl Deref for ZPath {

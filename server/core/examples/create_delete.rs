@@ -1,4 +1,4 @@
-//! What creates and deletes cost the state machine: the time of each, and the longest single one.
+//! What creates and deletes cost the state machine: the CPU time of each.
 //! Each workload is one function whose name ends in `_measured`, so that callgrind can count its
 //! instructions and cache misses and nothing else.
 //!
@@ -15,7 +15,8 @@
 //!   in a directory with this many siblings.
 //! - `wide CHILDREN`: creates of all children of one directory, and the deletes of all.
 //! - `cold ZNODES [COUNT]`: creates below directories in turn, in a tree that has this many znodes
-//!   in directories of a thousand, and the deletes of the created.
+//!   in directories of a thousand, and deletes of these and of others. It also shows how long the longest create
+//!   took while the tree grew, which other programs that run meanwhile make longer.
 
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
@@ -36,27 +37,17 @@ struct Tree {
     requester: Requester,
 }
 
-/// Times of the same operation.
-#[derive(Default)]
-struct Times {
-    total: Duration,
-    longest: Duration,
-    count: u32,
+/// Prints the CPU time that each of `count` operations took since `begin_ns`.
+fn print_since(begin_ns: u64, what: &str, count: usize) {
+    let each = (cpu_ns() - begin_ns) / (count as u64).max(1);
+    println!("{what}: {each} ns each, of {count}");
 }
 
-impl Times {
-    fn add(&mut self, since: Instant) {
-        let time = since.elapsed();
-        self.total += time;
-        self.longest = self.longest.max(time);
-        self.count += 1;
-    }
-
-    fn print(&self, what: &str) {
-        let (each, count) = (self.total.as_nanos() / u128::from(self.count.max(1)), self.count);
-        let longest = self.longest.as_nanos() / 1_000;
-        println!("{what}: {each} ns each, the longest {longest} us, of {count}");
-    }
+/// The CPU time of this thread in nanoseconds; 0 where the system does not tell. Other programs
+/// that run meanwhile do not count, but for what they take of the caches.
+fn cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    text.and_then(|text| text.split(' ').next()?.parse().ok()).unwrap_or_default()
 }
 
 impl Tree {
@@ -103,34 +94,34 @@ fn delete(path: &str) -> Write {
 }
 
 #[inline(never)]
-fn pairs_measured(tree: &mut Tree, count: usize) -> Times {
+fn pairs_measured(tree: &mut Tree, count: usize) {
     let create = create("/dir/lock-", CreateFlags::EPHEMERAL_SEQUENTIAL);
-    let mut times = Times::default();
     for _ in 0..count {
-        let since = Instant::now();
         let Ok(Response::Path(path)) = tree.write(&create).reply else { panic!("refused") };
         let deleted = Write::Op(MultiOp::Delete(Delete { path, version: Expect::Any }));
         assert!(tree.write(&deleted).reply.is_ok());
-        times.add(since);
     }
-    times
 }
 
 #[inline(never)]
-fn writes_measured(tree: &mut Tree, writes: &[Write]) -> Times {
-    let mut times = Times::default();
+fn writes_measured(tree: &mut Tree, writes: &[Write]) {
     for write in writes {
-        let since = Instant::now();
         assert!(tree.write(write).reply.is_ok());
-        times.add(since);
     }
-    times
+}
+
+fn write_all(tree: &mut Tree, what: &str, writes: &[Write]) {
+    let begin_ns = cpu_ns();
+    writes_measured(tree, writes);
+    print_since(begin_ns, what, writes.len());
 }
 
 fn pairs(siblings: usize, count: usize) {
     let mut tree = Tree::new();
     tree.fill("/dir", siblings);
-    pairs_measured(&mut tree, count).print(&format!("create and delete beside {siblings}"));
+    let begin_ns = cpu_ns();
+    pairs_measured(&mut tree, count);
+    print_since(begin_ns, &format!("create and delete beside {siblings}"), count);
 }
 
 fn wide(children: usize) {
@@ -141,10 +132,10 @@ fn wide(children: usize) {
         .collect();
     let deletes: Vec<_> =
         shuffled(children).map(|number| delete(&format!("/dir/{number:010}"))).collect();
-    writes_measured(&mut tree, &creates).print(&format!("create of one of {children}, any order"));
-    writes_measured(&mut tree, &deletes).print(&format!("delete of one of {children}, any order"));
+    write_all(&mut tree, &format!("create of one of {children}, any order"), &creates);
+    write_all(&mut tree, &format!("delete of one of {children}, any order"), &deletes);
     let in_order = vec![create("/dir/lock-", CreateFlags::PERSISTENT_SEQUENTIAL); children];
-    writes_measured(&mut tree, &in_order).print(&format!("create of one of {children}, in order"));
+    write_all(&mut tree, &format!("create of one of {children}, in order"), &in_order);
 }
 
 fn cold(znodes: usize, count: usize) {
@@ -157,6 +148,7 @@ fn cold(znodes: usize, count: usize) {
     }
     // The children of a directory are created at different times, so that they are not beside each
     // other in memory.
+    let begin_ns = cpu_ns();
     for _ in 0..CHILDREN_PER_DIRECTORY {
         for directory in 0..directories {
             let write =
@@ -166,8 +158,9 @@ fn cold(znodes: usize, count: usize) {
             longest = longest.max(since.elapsed());
         }
     }
-    println!("the longest create while the tree grew: {} us", longest.as_micros());
     let total = directories * CHILDREN_PER_DIRECTORY;
+    print_since(begin_ns, "create while the tree grew", total);
+    println!("the longest of these: {} us", longest.as_micros());
     println!("{} bytes resident for each of {total}", (resident_bytes() - before) / total);
     let directory = |number: usize| number * 7_919 % directories;
     let creates: Vec<_> = (0..count)
@@ -186,9 +179,9 @@ fn cold(znodes: usize, count: usize) {
             delete(&format!("/{directory:06}/lock-{child:010}"))
         })
         .collect();
-    writes_measured(&mut tree, &creates).print(&format!("create in a tree of {total}"));
-    writes_measured(&mut tree, &deletes).print(&format!("delete of these in a tree of {total}"));
-    writes_measured(&mut tree, &old).print(&format!("delete of old ones in a tree of {total}"));
+    write_all(&mut tree, &format!("create in a tree of {total}"), &creates);
+    write_all(&mut tree, &format!("delete of these in a tree of {total}"), &deletes);
+    write_all(&mut tree, &format!("delete of old ones in a tree of {total}"), &old);
 }
 
 /// The numbers below `count`, a power of ten or a multiple of one, in an order that looks random

@@ -255,42 +255,37 @@ impl Core {
     ) -> MultiResult {
         let path = &create.path;
         let acl = self.tree.acl_lists().intern(&create.acl);
-        let is_there = self.tree.update(path, |znode| znode.acl = acl.clone()).is_some();
-        let Some(parent) = path.parent() else { return MultiResult::Error(ErrorCode::NODE_EXISTS) };
-        let raised = self.tree.update(parent, |parent| {
-            let cversion = match create.parent_cversion {
-                CreateTxn::PARENT_CVERSION_UNKNOWN if is_there => parent.stat.cversion,
-                CreateTxn::PARENT_CVERSION_UNKNOWN => parent.stat.cversion.wrapping_add(1),
-                cversion => cversion,
-            };
-            // After 2^31 - 1 the new cversion is negative; then the parent keeps its cversion.
-            if cversion > parent.stat.cversion {
-                parent.stat.cversion = cversion;
-                parent.stat.pzxid = parent.stat.pzxid.max(header.zxid);
-            }
-        });
-        if is_there {
-            // A snapshot of ZooKeeper's may hold a znode, but not yet the change of its parent.
+        let Some(parent) = path.parent() else {
+            self.tree.update(path, |root| root.acl = acl);
             return MultiResult::Error(ErrorCode::NODE_EXISTS);
-        }
-        if raised.is_none() {
-            return MultiResult::Error(ErrorCode::NO_NODE);
+        };
+        let hash = self.tree.hash(path);
+        if self.tree.update_at(hash, path, |znode| znode.acl = acl.clone()).is_some() {
+            // A snapshot of ZooKeeper's may hold a znode, but not yet the change of its parent.
+            let cversion = create.parent_cversion;
+            if cversion != CreateTxn::PARENT_CVERSION_UNKNOWN {
+                self.tree.update(parent, |parent| raise_cversion(parent, cversion, header.zxid));
+            }
+            return MultiResult::Error(ErrorCode::NODE_EXISTS);
         }
         let ephemeral_type =
             EphemeralType::of_created(create.kind, create.ephemeral, header.session);
-        self.index(ephemeral_type, path);
         let data = create.data.as_deref().map(Bytes::copy_from_slice);
         let bytes = data.as_ref().map_or(0, Bytes::len) as i64;
-        let znode = Znode::created(
-            path.clone(),
-            data,
-            acl.clone(),
-            ephemeral_type.into(),
-            header.zxid,
-            header.time_ms,
-        );
+        let owner = ephemeral_type.into();
+        let znode = Znode::created(path.clone(), data, acl, owner, header.zxid, header.time_ms);
         let stat = znode.stat();
-        self.tree.insert(znode);
+        let inserted = self.tree.insert_at(hash, znode, |parent| {
+            let cversion = match create.parent_cversion {
+                CreateTxn::PARENT_CVERSION_UNKNOWN => parent.stat.cversion.wrapping_add(1),
+                cversion => cversion,
+            };
+            raise_cversion(parent, cversion, header.zxid);
+        });
+        if inserted.is_none() {
+            return MultiResult::Error(ErrorCode::NO_NODE);
+        }
+        self.index(ephemeral_type, path);
         match QuotaZnode::at(path) {
             Some(QuotaZnode::Limits(quota)) if !quota.is_empty() => self.quotas.insert(quota),
             Some(QuotaZnode::Stats(quota)) if !quota.is_empty() => {
@@ -299,7 +294,7 @@ impl Core {
             _ => {}
         }
         self.quotas.count(&mut self.tree, path, Change { count: 1, bytes });
-        self.fire(EventType::NODE_CREATED, path, Table::Data, &acl, events);
+        self.fire(EventType::NODE_CREATED, path, Table::Data, events);
         self.fire_children(parent, events);
         let path = path.as_str().into();
         match create.kind {
@@ -326,11 +321,9 @@ impl Core {
     /// children.
     fn delete(&mut self, path: &ZPath, header: Header, events: &mut Vec<FiredEvent>) -> Option<()> {
         let parent = path.parent()?;
-        self.tree.update(parent, |parent| parent.stat.pzxid = parent.stat.pzxid.max(header.zxid));
-        if self.tree.get(path)?.num_children > 0 {
-            return None;
-        }
-        let znode = self.tree.remove(path)?;
+        let znode = self.tree.remove(path, |parent| {
+            parent.stat.pzxid = parent.stat.pzxid.max(header.zxid);
+        })?;
         match znode.stat.ephemeral_owner.ephemeral_type() {
             EphemeralType::Persistent => {}
             EphemeralType::Ephemeral(session) => self.sessions.disown(session, path),
@@ -388,29 +381,33 @@ impl Core {
     ) -> Option<Stat> {
         let data = data.map(|data| Bytes::copy_from_slice(data));
         let length = data.as_ref().map_or(0, Bytes::len) as i64;
-        let (stat, acl, bytes) = self.tree.update(path, |znode| {
+        let (stat, bytes) = self.tree.update(path, |znode| {
             let bytes = length - znode.data_length() as i64;
             znode.data = data;
             znode.stat.version = version;
             znode.stat.mzxid = header.zxid;
             znode.stat.mtime = header.time_ms;
-            (znode.stat(), znode.acl.clone(), bytes)
+            (znode.stat(), bytes)
         })?;
         self.quotas.count(&mut self.tree, path, Change { count: 0, bytes });
-        self.fire(EventType::NODE_DATA_CHANGED, path, Table::Data, &acl, events);
+        self.fire(EventType::NODE_DATA_CHANGED, path, Table::Data, events);
         Some(stat)
     }
 
+    /// Fires the watches of a znode that exists.
     fn fire(
         &mut self,
         event_type: EventType,
         path: &str,
         table: Table,
-        acl: &AclList,
         events: &mut Vec<FiredEvent>,
     ) {
         let receivers = self.watches.trigger(path, table);
-        self.report(event_type, path, receivers, acl, events);
+        if receivers.is_empty() {
+            return;
+        }
+        let acl = self.tree.get(path).map_or(AclList::OPEN, |znode| znode.acl.clone());
+        self.report(event_type, path, receivers, &acl, events);
     }
 
     /// Fires the data and child watches of a deleted znode. Each connection receives one event,
@@ -424,12 +421,7 @@ impl Core {
     }
 
     fn fire_children(&mut self, parent: &str, events: &mut Vec<FiredEvent>) {
-        let receivers = self.watches.trigger(parent, Table::Child);
-        if receivers.is_empty() {
-            return;
-        }
-        let acl = self.tree.get(parent).map_or(AclList::OPEN, |parent| parent.acl.clone());
-        self.report(EventType::NODE_CHILDREN_CHANGED, parent, receivers, &acl, events);
+        self.fire(EventType::NODE_CHILDREN_CHANGED, parent, Table::Child, events);
     }
 
     fn report(
@@ -445,6 +437,15 @@ impl Core {
         }
         let acl = if self.settings.skip_acl { AclList::OPEN } else { acl.clone() };
         events.push(FiredEvent { event: WatchedEvent::new(event_type, path), receivers, acl });
+    }
+}
+
+/// Gives a parent the cversion of a created child.
+fn raise_cversion(parent: &mut Znode, cversion: i32, zxid: Zxid) {
+    // After 2^31 - 1 the new cversion is negative; then the parent keeps its cversion.
+    if cversion > parent.stat.cversion {
+        parent.stat.cversion = cversion;
+        parent.stat.pzxid = parent.stat.pzxid.max(zxid);
     }
 }
 

@@ -52,6 +52,7 @@ mod read;
 mod restore;
 mod sessions;
 mod settings;
+mod sorted_paths;
 mod tree;
 mod txn;
 mod watches;

@@ -111,7 +111,7 @@ impl Restore {
             if std::mem::replace(&mut self.has_root, true) {
                 return Err(RestoreError::Twice(path));
             }
-            let mut root = Znode { path, data, acl: AclList::OPEN, stat, num_children: 0 };
+            let mut root = Znode::restored(path, data, AclList::OPEN, stat);
             self.core.tree = Tree::with_root(root.clone());
             if let Some(acl) = acl {
                 root.acl = self.core.tree.acl_lists().intern(&acl);
@@ -135,7 +135,7 @@ impl Restore {
         {
             self.core.quotas.insert(quota);
         }
-        self.core.tree.insert(Znode { path, data, acl, stat, num_children: 0 });
+        self.core.tree.insert(Znode::restored(path, data, acl, stat));
         Ok(())
     }
 

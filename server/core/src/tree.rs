@@ -4,18 +4,25 @@
 //! of their path. [`Tree::freeze`] copies one reference for each shard. A later change of a frozen
 //! shard copies the references of that shard, and only the znode that changes. The sorted names of
 //! the children are kept outside the shards: a snapshot does not need them.
+//!
+//! A change looks up the znode and its parent once each, because in a large tree no cache holds
+//! what a look-up reads.
 
 mod check;
+mod children;
+mod parts;
 mod znode;
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use hashbrown::DefaultHashBuilder;
 use zoolet_protocol::{Acl, Encode, Names, ZPath, Zxid};
 
+use self::children::AllChildren;
+use self::parts::Parts;
 pub use self::znode::{StatPersisted, Znode};
 use crate::acl::{AclList, AclLists};
 use crate::limits::{CACHED_LIST_NAMES_MIN, CACHED_LISTS_BYTES_MAX, WALKED_ZNODES_MAX};
@@ -25,7 +32,7 @@ use crate::read::number;
 /// with this many shards is small.
 const SHARDS: usize = 256;
 
-type Shard = HashTable<Arc<Znode>>;
+type Shard = Parts<Arc<Znode>>;
 
 /// All znodes.
 #[derive(Debug)]
@@ -33,7 +40,7 @@ pub(crate) struct Tree {
     shards: Box<[Arc<Shard>]>,
     hasher: DefaultHashBuilder,
     /// The children of each znode that has some.
-    children: HashMap<ZPath, Children>,
+    children: AllChildren,
     acl_lists: AclLists,
     count: usize,
     /// The bytes of all paths and all data: ZooKeeper's `approximate_data_size`.
@@ -42,27 +49,14 @@ pub(crate) struct Tree {
     cached_bytes: AtomicUsize,
 }
 
-/// The children of one znode.
-#[derive(Debug, Default)]
-struct Children {
-    paths: BTreeSet<ZPath>,
-    /// The bytes of all names, without the lengths that the encoding adds.
-    name_bytes: usize,
-    /// The cached list of the encoded names. A change of the children drops it.
-    list: OnceLock<Names>,
-}
+/// The hash of a path in one tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PathHash(u32);
 
-impl Children {
-    fn encode(&self) -> Names {
-        let bytes = self.name_bytes + 4 * self.paths.len();
-        Names::with_capacity(bytes, self.paths.iter().map(ZPath::name))
-    }
-
-    /// Drops the cached list, because the children change.
-    fn drop_cached_list(&mut self, cached_bytes: &mut AtomicUsize) {
-        if let Some(list) = self.list.take() {
-            *cached_bytes.get_mut() -= list.encoded_len();
-        }
+impl PathHash {
+    /// The shard of the path: the lowest bits. `Parts` uses the others.
+    fn shard(self) -> usize {
+        self.0 as usize % SHARDS
     }
 }
 
@@ -94,13 +88,14 @@ impl Tree {
         let mut tree = Self {
             shards: vec![Arc::default(); SHARDS].into(),
             hasher: DefaultHashBuilder::default(),
-            children: HashMap::new(),
+            children: AllChildren::default(),
             acl_lists: AclLists::default(),
             count: 0,
             size_bytes: 0,
             cached_bytes: AtomicUsize::new(0),
         };
-        tree.put(root);
+        let hash = tree.hash(&root.path);
+        tree.put(hash, root);
         tree
     }
 
@@ -137,16 +132,20 @@ impl Tree {
     /// The znode at `path`. The empty string names the root, as in ZooKeeper.
     pub(crate) fn get(&self, path: &str) -> Option<&Znode> {
         let path = if path.is_empty() { "/" } else { path };
-        let (shard, hash) = self.shard_and_hash(path);
-        self.shards[shard].find(hash, |znode| &*znode.path == path).map(Arc::as_ref)
+        let hash = self.hash(path);
+        self.shards[hash.shard()].find(hash.0, |znode| &*znode.path == path).map(Arc::as_ref)
     }
 
-    /// The shard of a path, and the hash of the path.
-    fn shard_and_hash(&self, path: &str) -> (usize, u64) {
+    /// The hash of a path, for look-ups.
+    pub(crate) fn hash(&self, path: &str) -> PathHash {
         let hash = self.hasher.hash_one(path);
-        // The hash table uses the bits at both ends of the hash; the shard uses bits from the
-        // middle.
-        ((hash >> 32) as usize % SHARDS, hash)
+        PathHash((hash >> 32) as u32 ^ hash as u32)
+    }
+
+    /// The znode at `path`, to be changed. The caller keeps `size_bytes` right.
+    fn get_mut(&mut self, hash: PathHash, path: &str) -> Option<&mut Znode> {
+        let shard = Arc::make_mut(&mut self.shards[hash.shard()]);
+        shard.find_mut(hash.0, |znode| &*znode.path == path).map(Arc::make_mut)
     }
 
     /// Changes the znode at `path`, and returns what `change` returns. `None` if there is no such
@@ -157,12 +156,21 @@ impl Tree {
         change: impl FnOnce(&mut Znode) -> T,
     ) -> Option<T> {
         let path = if path.is_empty() { "/" } else { path };
-        let (shard, hash) = self.shard_and_hash(path);
-        let shard = Arc::make_mut(&mut self.shards[shard]);
-        let znode = Arc::make_mut(shard.find_mut(hash, |znode| &*znode.path == path)?);
+        self.update_at(self.hash(path), path, change)
+    }
+
+    /// [`Tree::update`] with the hash of the path.
+    pub(crate) fn update_at<T>(
+        &mut self,
+        hash: PathHash,
+        path: &str,
+        change: impl FnOnce(&mut Znode) -> T,
+    ) -> Option<T> {
+        let znode = self.get_mut(hash, path)?;
         let before = znode.data_length();
         let result = change(znode);
-        self.size_bytes = self.size_bytes + znode.data_length() - before;
+        let after = znode.data_length();
+        self.size_bytes = self.size_bytes + after - before;
         Some(result)
     }
 
@@ -174,57 +182,70 @@ impl Tree {
     /// znode has the path.
     pub(crate) fn insert(&mut self, znode: Znode) {
         let path = znode.path.clone();
-        let parent = path.parent().expect("the root is never inserted");
-        let added = self.update(parent, |parent| parent.num_children += 1);
-        assert!(added.is_some(), "the parent of {path} exists");
-        let siblings = match self.children.get_mut(parent) {
-            Some(siblings) => siblings,
-            None => {
-                let parent = self.get(parent).expect("the parent was just updated").path.clone();
-                self.children.entry(parent).or_default()
-            }
-        };
-        siblings.drop_cached_list(&mut self.cached_bytes);
-        siblings.name_bytes += path.name().len();
-        siblings.paths.insert(path);
-        self.put(znode);
+        let inserted = self.insert_at(self.hash(&path), znode, |_| {});
+        assert!(inserted.is_some(), "the parent of {path} exists");
     }
 
-    /// Puts a znode into its shard and leaves its parent unchanged.
-    fn put(&mut self, znode: Znode) {
-        self.count += 1;
-        self.size_bytes += znode.path.len() + znode.data_length();
-        let (shard, hash) = self.shard_and_hash(&znode.path);
-        let hasher = &self.hasher;
-        Arc::make_mut(&mut self.shards[shard])
-            .insert_unique(hash, Arc::new(znode), |znode| hasher.hash_one(znode.path.as_str()));
-    }
-
-    /// Removes a znode without children. `None` if there is no znode at `path`.
+    /// Inserts a znode below its parent, which `change` changes, but not its data. `None` if there
+    /// is no parent; then nothing changes.
     ///
     /// # Panics
     ///
-    /// If the znode has children.
-    pub(crate) fn remove(&mut self, path: &str) -> Option<Arc<Znode>> {
-        let (shard, hash) = self.shard_and_hash(path);
-        let entry = Arc::make_mut(&mut self.shards[shard])
-            .find_entry(hash, |znode| &*znode.path == path)
-            .ok()?;
-        assert_eq!(entry.get().num_children, 0, "{path} has no children when it is removed");
-        let (znode, _) = entry.remove();
-        self.count -= 1;
-        self.size_bytes -= znode.path.len() + znode.data_length();
-        let parent = znode.path.parent().expect("the root is never removed");
-        self.update(parent, |parent| parent.num_children -= 1);
-        if let Some(siblings) = self.children.get_mut(parent) {
+    /// If the znode is the root. The caller makes sure that no znode has the path.
+    pub(crate) fn insert_at(
+        &mut self,
+        hash: PathHash,
+        znode: Znode,
+        change: impl FnOnce(&mut Znode),
+    ) -> Option<()> {
+        let parent = znode.path.parent().expect("the root is never inserted");
+        let parent_hash = self.hash(parent);
+        let shard = Arc::make_mut(&mut self.shards[parent_hash.shard()]);
+        let parent = shard.find_mut(parent_hash.0, |znode| &*znode.path == parent)?;
+        let parent = Arc::make_mut(parent);
+        change(parent);
+        parent.num_children += 1;
+        let siblings = self.children.get_or_add(&mut parent.children);
+        siblings.drop_cached_list(&mut self.cached_bytes);
+        siblings.name_bytes += znode.path.name().len();
+        siblings.paths.insert(znode.path.clone());
+        self.put(hash, znode);
+        Some(())
+    }
+
+    /// Puts a znode into its shard and leaves its parent unchanged.
+    fn put(&mut self, hash: PathHash, znode: Znode) {
+        self.count += 1;
+        self.size_bytes += znode.path.len() + znode.data_length();
+        Arc::make_mut(&mut self.shards[hash.shard()]).insert(hash.0, Arc::new(znode));
+    }
+
+    /// Removes a znode without children, and changes its parent with `change`, but not its data.
+    /// `None` if there is no znode at `path`, or if it has children; the parent, if there is one, is
+    /// changed all the same. The root is never removed.
+    pub(crate) fn remove(
+        &mut self,
+        path: &ZPath,
+        change: impl FnOnce(&mut Znode),
+    ) -> Option<Arc<Znode>> {
+        let parent = path.parent()?;
+        let removed = self.take_childless(path);
+        let hash = self.hash(parent);
+        let shard = Arc::make_mut(&mut self.shards[hash.shard()]);
+        let parent = shard.find_mut(hash.0, |znode| &*znode.path == parent).map(Arc::make_mut);
+        let Some(parent) = parent else { return removed };
+        change(parent);
+        let removed = removed?;
+        parent.num_children -= 1;
+        if let Some(siblings) = self.children.get_mut(parent.children) {
             siblings.drop_cached_list(&mut self.cached_bytes);
-            siblings.paths.remove(path);
-            siblings.name_bytes -= znode.path.name().len();
+            siblings.paths.remove(path.as_str());
+            siblings.name_bytes -= removed.path.name().len();
             if siblings.paths.is_empty() {
-                self.children.remove(parent);
+                self.children.remove(&mut parent.children);
             }
         }
-        Some(znode)
+        Some(removed)
     }
 
     /// Removes znodes and returns those that it removed: it leaves znodes that have children. It
@@ -247,14 +268,10 @@ impl Tree {
 
     /// Takes a znode without children out of its shard and leaves its parent unchanged.
     fn take_childless(&mut self, path: &str) -> Option<Arc<Znode>> {
-        let (shard, hash) = self.shard_and_hash(path);
-        let entry = Arc::make_mut(&mut self.shards[shard])
-            .find_entry(hash, |znode| &*znode.path == path)
-            .ok()?;
-        if entry.get().num_children > 0 {
-            return None;
-        }
-        let (znode, _) = entry.remove();
+        let hash = self.hash(path);
+        let shard = Arc::make_mut(&mut self.shards[hash.shard()]);
+        let is_it = |znode: &Arc<Znode>| &*znode.path == path;
+        let znode = shard.remove_if(hash.0, is_it, |znode| znode.num_children == 0)?;
         self.count -= 1;
         self.size_bytes -= znode.path.len() + znode.data_length();
         Some(znode)
@@ -263,15 +280,17 @@ impl Tree {
     /// Takes removed znodes, which are in the order of their paths, off the children of their
     /// parent.
     fn unlist(&mut self, parent: &str, gone: &[Arc<Znode>], zxid: Zxid) {
-        self.update(parent, |znode| {
-            znode.num_children -=
-                i32::try_from(gone.len()).expect("the number of children was an i32 before");
-            znode.stat.pzxid = znode.stat.pzxid.max(zxid);
-        });
-        let Some(siblings) = self.children.get_mut(parent) else { return };
+        let hash = self.hash(parent);
+        let shard = Arc::make_mut(&mut self.shards[hash.shard()]);
+        let parent = shard.find_mut(hash.0, |znode| &*znode.path == parent).map(Arc::make_mut);
+        let Some(parent) = parent else { return };
+        parent.num_children -=
+            i32::try_from(gone.len()).expect("the number of children was an i32 before");
+        parent.stat.pzxid = parent.stat.pzxid.max(zxid);
+        let Some(siblings) = self.children.get_mut(parent.children) else { return };
         siblings.drop_cached_list(&mut self.cached_bytes);
         if siblings.paths.len() == gone.len() {
-            self.children.remove(parent);
+            self.children.remove(&mut parent.children);
             return;
         }
         siblings.name_bytes -= gone.iter().map(|znode| znode.path.name().len()).sum::<usize>();
@@ -289,8 +308,8 @@ impl Tree {
     /// The names of the children of `path`, in order. A long list is encoded once and cached until
     /// the children change.
     pub(crate) fn child_names(&self, path: &str) -> Names {
-        let path = if path.is_empty() { "/" } else { path };
-        let Some(children) = self.children.get(path) else { return Names::EMPTY };
+        let children = self.get(path).and_then(|znode| self.children.get(znode.children));
+        let Some(children) = children else { return Names::EMPTY };
         if children.paths.len() < CACHED_LIST_NAMES_MIN {
             return children.encode();
         }
@@ -316,9 +335,7 @@ impl Tree {
             if !visit(znode) {
                 return false;
             }
-            if znode.num_children > 0
-                && let Some(children) = self.children.get(&*znode.path)
-            {
+            if let Some(children) = self.children.get(znode.children) {
                 ahead.extend(children.paths.iter().rev().map(ZPath::as_str));
             }
         }
@@ -431,7 +448,7 @@ mod tests {
         insert(&mut tree, "/wide/new", b"");
         assert_eq!(*tree.cached_bytes.get_mut(), 0);
         assert_eq!(tree.child_names("/wide").len(), CACHED_LIST_NAMES_MIN + 1);
-        tree.remove("/wide/new").unwrap();
+        tree.remove(&path("/wide/new"), |_| {}).unwrap();
         assert_eq!(tree.child_names("/wide"), first);
     }
 
@@ -463,8 +480,7 @@ mod tests {
                 numbers.map(|number| path(&format!("/wide/{number:05}"))).collect();
             assert_eq!(at_once.remove_all(&gone, Zxid(9)).len(), gone.len());
             for path in &gone {
-                one_by_one.remove(path).unwrap();
-                one_by_one.update("/wide", |znode| znode.stat.pzxid = Zxid(9));
+                one_by_one.remove(path, |parent| parent.stat.pzxid = Zxid(9)).unwrap();
             }
             assert_eq!(at_once.get("/wide"), one_by_one.get("/wide"));
             assert_eq!(at_once.child_names("/wide"), one_by_one.child_names("/wide"));

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use hashbrown::HashMap;
 use zoolet_protocol::{Encode, ZPath};
 
-use super::{Children, Tree, Znode};
+use super::children::Children;
+use super::{Tree, Znode};
 use crate::check::Findings;
 
 impl Tree {
@@ -42,33 +43,31 @@ impl Tree {
     /// The names of the children, which are kept outside the shards, and what is derived from them.
     fn check_children(&self, wanted: &HashMap<&str, BTreeSet<&str>>, findings: &mut Findings) {
         let none = BTreeSet::new();
-        let mut parents: Vec<&ZPath> = self.children.keys().collect();
-        parents.sort_unstable();
-        let mut cached_bytes = 0;
-        for parent in parents {
-            let children = &self.children[parent];
-            let index = format!("the children of {parent}");
-            let listed = children.paths.iter().map(ZPath::as_str).collect();
-            let wanted = wanted.get(parent.as_str()).unwrap_or(&none);
-            findings.compare_index(&index, &listed, wanted);
-            if listed.is_empty() {
-                findings.listed_wrongly("the parents with children", parent);
-            }
-            cached_bytes += children.check(&index, findings);
-        }
-        let kept = self.cached_bytes.load(std::sync::atomic::Ordering::Relaxed);
-        findings.compare(|| "the bytes of the cached lists".to_owned(), kept, cached_bytes);
-
+        let (mut cached_bytes, mut lists) = (0, 0);
         let mut znodes: Vec<&Znode> = self.iter().collect();
         znodes.sort_unstable_by_key(|znode| &znode.path);
         for znode in znodes {
-            let children = wanted.get(znode.path.as_str()).unwrap_or(&none);
-            if !children.is_empty() && !self.children.contains_key(&znode.path) {
-                findings.not_listed("the parents with children", &znode.path);
+            let path = &znode.path;
+            let wanted = wanted.get(path.as_str()).unwrap_or(&none);
+            if let Some(children) = self.children.get(znode.children) {
+                let index = format!("the children of {path}");
+                let listed = children.paths.iter().map(ZPath::as_str).collect();
+                findings.compare_index(&index, &listed, wanted);
+                if listed.is_empty() {
+                    findings.listed_wrongly("the parents with children", path);
+                }
+                cached_bytes += children.check(&index, findings);
+                lists += 1;
+            } else if !wanted.is_empty() {
+                findings.not_listed("the parents with children", path);
             }
-            let what = || format!("the number of children of {}", znode.path);
-            findings.compare(what, znode.num_children.to_string(), children.len().to_string());
+            let what = || format!("the number of children of {path}");
+            findings.compare(what, znode.num_children.to_string(), wanted.len().to_string());
         }
+        let what = || "the number of znodes with a place for children".to_owned();
+        findings.compare(what, self.children.used(), lists);
+        let kept = self.cached_bytes.load(std::sync::atomic::Ordering::Relaxed);
+        findings.compare(|| "the bytes of the cached lists".to_owned(), kept, cached_bytes);
     }
 }
 
@@ -96,6 +95,7 @@ mod tests {
     use crate::acl::{AclList, AclLists};
     use crate::ephemeral_owner::EphemeralOwner;
     use crate::limits::CACHED_LIST_NAMES_MIN;
+    use crate::tree::children::ChildrenPlace;
 
     fn path(text: &str) -> ZPath {
         ZPath::parse(text).unwrap()
@@ -114,6 +114,12 @@ mod tests {
         tree
     }
 
+    /// The children of `/a`.
+    fn children(tree: &mut Tree) -> &mut Children {
+        let place = tree.get("/a").unwrap().children;
+        tree.children.get_mut(place).unwrap()
+    }
+
     fn found(tree: &Tree) -> Vec<String> {
         let mut findings = Findings::default();
         tree.check(&mut findings);
@@ -123,12 +129,18 @@ mod tests {
     #[test]
     fn check_finds_a_child_that_its_parent_does_not_list() {
         let mut tree = filled();
-        tree.children.remove("/a");
-        assert_eq!(found(&tree), ["the parents with children do not list /a"]);
+        tree.update("/a", |znode| znode.children = ChildrenPlace::default());
+        assert_eq!(
+            found(&tree),
+            [
+                "the parents with children do not list /a",
+                "the number of znodes with a place for children: 3 is kept, 2 is right",
+            ]
+        );
 
         let mut tree = filled();
         tree.insert(znode("/a/c", AclList::OPEN));
-        let children = tree.children.get_mut("/a").unwrap();
+        let children = children(&mut tree);
         children.paths.remove("/a/c");
         children.name_bytes -= 1;
         assert_eq!(found(&tree), ["the children of /a do not list /a/c"]);
@@ -137,7 +149,7 @@ mod tests {
     #[test]
     fn check_finds_a_listed_child_that_does_not_exist() {
         let mut tree = filled();
-        let children = tree.children.get_mut("/a").unwrap();
+        let children = children(&mut tree);
         children.paths.insert(path("/a/gone"));
         children.name_bytes += "gone".len();
         let surplus = "the children of /a list /a/gone, which does not belong there";
@@ -154,14 +166,14 @@ mod tests {
     #[test]
     fn check_finds_a_znode_without_a_parent() {
         let mut tree = filled();
-        tree.put(znode("/x/y", AclList::OPEN));
+        tree.put(tree.hash("/x/y"), znode("/x/y", AclList::OPEN));
         assert_eq!(found(&tree), ["the parents do not list /x/y"]);
     }
 
     #[test]
     fn check_finds_a_path_with_two_znodes() {
         let mut tree = filled();
-        tree.put(znode("/a/b", AclList::OPEN));
+        tree.put(tree.hash("/a/b"), znode("/a/b", AclList::OPEN));
         assert_eq!(found(&tree), ["the znodes by path do not list /a/b"]);
     }
 
@@ -186,7 +198,7 @@ mod tests {
     #[test]
     fn check_finds_wrong_bytes_of_names() {
         let mut tree = filled();
-        tree.children.get_mut("/a").unwrap().name_bytes = 7;
+        children(&mut tree).name_bytes = 7;
         let wrong = "the bytes of the names of the children of /a: 7 is kept, 1 is right";
         assert_eq!(found(&tree), [wrong]);
     }
@@ -206,7 +218,7 @@ mod tests {
         assert_eq!(found(&tree), [wrong]);
 
         *tree.cached_bytes.get_mut() = Names::EMPTY.encoded_len();
-        let children = tree.children.get_mut("/a").unwrap();
+        let children = children(&mut tree);
         children.list = std::sync::OnceLock::from(Names::EMPTY);
         let wrong = "the cached lists list the children of /a, which does not belong there";
         assert_eq!(found(&tree), [wrong]);

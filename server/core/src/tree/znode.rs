@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use zoolet_protocol::{Acl, Id, Permissions, Stat, ZPath, Zxid, record};
 
+use super::children::ChildrenPlace;
 use crate::acl::{AclList, AclLists};
 use crate::ephemeral_owner::EphemeralOwner;
 
@@ -59,6 +60,8 @@ pub struct Znode {
     pub stat: StatPersisted,
     /// How many children it has.
     pub num_children: i32,
+    /// Where the tree keeps the names of its children.
+    pub(crate) children: ChildrenPlace,
 }
 
 impl Znode {
@@ -82,7 +85,17 @@ impl Znode {
             ephemeral_owner,
             pzxid: zxid,
         };
-        Self { path, data, acl, stat, num_children: 0 }
+        Self::restored(path, data, acl, stat)
+    }
+
+    /// A znode of a snapshot, as yet without children.
+    pub(crate) fn restored(
+        path: ZPath,
+        data: Option<Bytes>,
+        acl: AclList,
+        stat: StatPersisted,
+    ) -> Self {
+        Self { path, data, acl, stat, num_children: 0, children: ChildrenPlace::default() }
     }
 
     /// A znode that every server has from the start. Its times and zxids are 0.
@@ -90,7 +103,7 @@ impl Znode {
         // `DataTree.addConfigNode` sets the list with version -1, which is stored as it is.
         let aversion = if path.as_str() == "/zookeeper/config" { -1 } else { 0 };
         let stat = StatPersisted { aversion, ..StatPersisted::default() };
-        Self { path, data: Some(Bytes::new()), acl, stat, num_children: 0 }
+        Self::restored(path, Some(Bytes::new()), acl, stat)
     }
 
     /// The built-in znodes below the root, with their access control lists.

@@ -1,0 +1,233 @@
+//! A sorted set of paths that compares few of them.
+//!
+//! Each comparison reads the text of a path, which in a large tree no cache holds. So a path that
+//! comes after all others, as that of a new sequential znode does, is compared with the last one
+//! only. The chunks of a set that grows at its end are full, so that it takes about half the memory
+//! of a `BTreeSet`.
+
+use std::cmp::Ordering;
+
+use zoolet_protocol::ZPath;
+
+/// The paths of a chunk. An insertion moves those after it within the chunk, which takes some
+/// nanoseconds.
+const CHUNK: usize = 128;
+
+/// The paths, each once.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SortedPaths {
+    /// No chunk is empty.
+    chunks: Vec<Vec<ZPath>>,
+    len: usize,
+}
+
+impl SortedPaths {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The chunk in which a path is, if it is in the set, or into which it belongs; 0 if there is
+    /// none.
+    fn chunk_of(&self, path: &str) -> usize {
+        match search(self.chunks.len(), |index| self.chunks[index][0].as_str().cmp(path)) {
+            Ok(index) => index,
+            Err(after) => after.saturating_sub(1),
+        }
+    }
+
+    /// Inserts a path. Returns whether it is new.
+    pub(crate) fn insert(&mut self, path: ZPath) -> bool {
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.last().is_none_or(|last| *last < path) => {
+                match chunk.len() {
+                    CHUNK => self.chunks.push(vec![path]),
+                    _ => chunk.push(path),
+                }
+                self.len += 1;
+                return true;
+            }
+            Some(_) => {}
+            None => {
+                self.chunks.push(vec![path]);
+                self.len = 1;
+                return true;
+            }
+        }
+        let mut index = self.chunk_of(&path);
+        let Err(mut place) = search_in(&self.chunks[index], &path) else { return false };
+        if self.chunks[index].len() == CHUNK {
+            let upper = self.chunks[index].split_off(CHUNK / 2);
+            self.chunks.insert(index + 1, upper);
+            if place > CHUNK / 2 {
+                (index, place) = (index + 1, place - CHUNK / 2);
+            }
+        }
+        self.chunks[index].insert(place, path);
+        self.len += 1;
+        true
+    }
+
+    /// Removes a path. Returns whether it was in the set.
+    pub(crate) fn remove(&mut self, path: &str) -> bool {
+        let index = self.chunk_of(path);
+        let Some(chunk) = self.chunks.get_mut(index) else { return false };
+        let Ok(place) = search_in(chunk, path) else { return false };
+        chunk.remove(place);
+        self.len -= 1;
+        match chunk.len() {
+            0 => drop(self.chunks.remove(index)),
+            few if few <= CHUNK / 4 => self.merge(index),
+            _ => {}
+        }
+        true
+    }
+
+    /// Merges a chunk that has few paths with a neighbour, if that has few too, so that a set that
+    /// becomes smaller takes less memory.
+    fn merge(&mut self, index: usize) {
+        for lower in [index.checked_sub(1), Some(index)].into_iter().flatten() {
+            let (Some(chunk), Some(next)) = (self.chunks.get(lower), self.chunks.get(lower + 1))
+            else {
+                continue;
+            };
+            if chunk.len() + next.len() <= CHUNK / 2 {
+                let mut next = self.chunks.remove(lower + 1);
+                self.chunks[lower].append(&mut next);
+                return;
+            }
+        }
+    }
+
+    /// Keeps the paths for which `keep` returns true, which is asked in their order.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&ZPath) -> bool) {
+        let mut kept = Self::default();
+        for path in std::mem::take(&mut self.chunks).into_iter().flatten() {
+            if keep(&path) {
+                kept.insert(path);
+            }
+        }
+        *self = kept;
+    }
+
+    /// The paths in their order.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &ZPath> {
+        self.chunks.iter().flatten()
+    }
+}
+
+/// The place of a path in a chunk, or where it belongs.
+fn search_in(chunk: &[ZPath], path: &str) -> Result<usize, usize> {
+    search(chunk.len(), |place| chunk[place].as_str().cmp(path))
+}
+
+/// Finds the place among `len` places for which `compare` returns `Equal`, or the first for which it
+/// returns `Greater`.
+///
+/// Each step compares with some places in their order and not with the one in the middle, as a
+/// B-tree does: a processor foresees that the next of them is compared, and reads it at the same
+/// time. Halving compares fewer, but waits for the memory each time.
+fn search(len: usize, compare: impl Fn(usize) -> Ordering) -> Result<usize, usize> {
+    const STEPS: usize = 11;
+    let (mut low, mut high) = (0, len);
+    while high - low > STEPS {
+        let stride = (high - low).div_ceil(STEPS);
+        let mut place = low + stride;
+        while place < high {
+            match compare(place) {
+                Ordering::Less => low = place + 1,
+                Ordering::Equal => return Ok(place),
+                Ordering::Greater => high = place,
+            }
+            place += stride;
+        }
+    }
+    for place in low..high {
+        match compare(place) {
+            Ordering::Less => {}
+            Ordering::Equal => return Ok(place),
+            Ordering::Greater => return Err(place),
+        }
+    }
+    Err(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn path(number: u32) -> ZPath {
+        ZPath::parse(&format!("/a/{number:05}")).unwrap()
+    }
+
+    /// Compares with the set of the standard library.
+    fn check(paths: &SortedPaths, wanted: &BTreeSet<ZPath>) {
+        assert!(paths.iter().eq(wanted) && paths.iter().rev().eq(wanted.iter().rev()));
+        assert_eq!((paths.len(), paths.is_empty()), (wanted.len(), wanted.is_empty()));
+        assert!(paths.chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= CHUNK));
+    }
+
+    #[test]
+    fn it_agrees_with_a_set_of_the_standard_library() {
+        // A fixed sequence of pseudo-random numbers.
+        let mut state = 7_u32;
+        let mut next = |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % below
+        };
+        for range in [3, CHUNK as u32, 3_000] {
+            let (mut paths, mut wanted) = (SortedPaths::default(), BTreeSet::new());
+            for step in 0..4 * range {
+                // The set grows at first, and shrinks later.
+                let path = path(next(range));
+                if next(4 * range) > step {
+                    assert_eq!(paths.insert(path.clone()), wanted.insert(path));
+                } else {
+                    assert_eq!(paths.remove(&path), wanted.remove(&path));
+                }
+                if step % 16 == 0 {
+                    check(&paths, &wanted);
+                }
+            }
+            check(&paths, &wanted);
+        }
+    }
+
+    #[test]
+    fn paths_in_order_fill_their_chunks() {
+        let (mut paths, count) = (SortedPaths::default(), 10 * CHUNK as u32);
+        (0..count).for_each(|number| assert!(paths.insert(path(number))));
+        assert_eq!(paths.chunks.len(), 10);
+        check(&paths, &(0..count).map(path).collect());
+        (0..count).rev().for_each(|number| assert!(!paths.insert(path(number))));
+        (0..count).for_each(|number| assert!(paths.remove(&path(number))));
+        check(&paths, &BTreeSet::new());
+    }
+
+    #[test]
+    fn a_set_that_becomes_smaller_has_fewer_chunks() {
+        let (mut paths, count) = (SortedPaths::default(), 100 * CHUNK as u32);
+        (0..count).for_each(|number| assert!(paths.insert(path(number))));
+        (0..count).filter(|number| number % 64 != 0).for_each(|n| assert!(paths.remove(&path(n))));
+        check(&paths, &(0..count).step_by(64).map(path).collect());
+        assert!(paths.chunks.len() <= 10, "{}", paths.chunks.len());
+    }
+
+    #[test]
+    fn what_is_kept_is_asked_for_in_order() {
+        let (mut paths, count) = (SortedPaths::default(), 3 * CHUNK as u32);
+        (0..count).for_each(|number| assert!(paths.insert(path(number))));
+        let mut asked = Vec::new();
+        paths.retain(|path| {
+            asked.push(path.clone());
+            asked.len() % 3 == 0
+        });
+        assert_eq!(asked, (0..count).map(path).collect::<Vec<_>>());
+        check(&paths, &(2..count).step_by(3).map(path).collect());
+    }
+}

@@ -1,0 +1,178 @@
+//! A hash table that grows in small steps.
+//!
+//! A common table moves all its entries when it is full, and hashes each of them again. With
+//! millions of entries that takes many milliseconds, in which nobody else is served. This one
+//! consists of small tables. When it is full, one of them is split in two (linear hashing): an
+//! insertion moves at most about a thousand entries, however many there are. The hashes are kept,
+//! so that it reads none of the entries, which no cache holds.
+
+use hashbrown::HashTable;
+
+/// The entries for each part, on average. A part has half of that to twice that, which fills two
+/// thirds of the memory of its table.
+const ENTRIES_PER_PART: usize = 416;
+
+/// The entries, in no order. The caller hashes them and compares them.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts<T> {
+    parts: Vec<HashTable<(u32, T)>>,
+    len: usize,
+}
+
+impl<T> Default for Parts<T> {
+    fn default() -> Self {
+        Self { parts: Vec::new(), len: 0 }
+    }
+}
+
+impl<T> Parts<T> {
+    /// The part of an entry. As long as a part is not there yet, its entries are in the part that
+    /// will be split.
+    fn index(&self, hash: u32) -> usize {
+        let mask = self.parts.len().next_power_of_two() - 1;
+        let index = bits(hash) & mask;
+        if index < self.parts.len() { index } else { index & (mask >> 1) }
+    }
+
+    pub(crate) fn find(&self, hash: u32, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
+        let part = self.parts.get(self.index(hash))?;
+        part.find(spread(hash), |entry| entry.0 == hash && is_it(&entry.1)).map(|entry| &entry.1)
+    }
+
+    pub(crate) fn find_mut(
+        &mut self,
+        hash: u32,
+        mut is_it: impl FnMut(&T) -> bool,
+    ) -> Option<&mut T> {
+        let index = self.index(hash);
+        let is_it = |entry: &(u32, T)| entry.0 == hash && is_it(&entry.1);
+        self.parts.get_mut(index)?.find_mut(spread(hash), is_it).map(|entry| &mut entry.1)
+    }
+
+    /// Removes an entry, if `may_go` returns true for it.
+    pub(crate) fn remove_if(
+        &mut self,
+        hash: u32,
+        mut is_it: impl FnMut(&T) -> bool,
+        may_go: impl FnOnce(&T) -> bool,
+    ) -> Option<T> {
+        let index = self.index(hash);
+        let is_it = |entry: &(u32, T)| entry.0 == hash && is_it(&entry.1);
+        let entry = self.parts.get_mut(index)?.find_entry(spread(hash), is_it).ok()?;
+        if !may_go(&entry.get().1) {
+            return None;
+        }
+        self.len -= 1;
+        Some(entry.remove().0.1)
+    }
+
+    /// Inserts an entry that is not in the table.
+    pub(crate) fn insert(&mut self, hash: u32, entry: T) {
+        if self.len >= self.parts.len() * ENTRIES_PER_PART {
+            self.split();
+        }
+        let index = self.index(hash);
+        self.parts[index].insert_unique(spread(hash), (hash, entry), |entry| spread(entry.0));
+        self.len += 1;
+    }
+
+    /// Adds a part, with entries of the part whose turn it is. Returns how many it moved.
+    fn split(&mut self) -> usize {
+        let new = self.parts.len();
+        if new == 0 {
+            self.parts.push(HashTable::new());
+            return 0;
+        }
+        let mask = (new + 1).next_power_of_two() - 1;
+        let old = new & (mask >> 1);
+        let entries = std::mem::take(&mut self.parts[old]);
+        let moved = entries.len();
+        let mut stay = HashTable::with_capacity(moved / 2);
+        let mut go = HashTable::with_capacity(moved / 2);
+        for entry in entries {
+            let part = if bits(entry.0) & mask == new { &mut go } else { &mut stay };
+            part.insert_unique(spread(entry.0), entry, |entry| spread(entry.0));
+        }
+        self.parts[old] = stay;
+        self.parts.push(go);
+        moved
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.parts.iter().flatten().map(|entry| &entry.1)
+    }
+}
+
+/// The bits of a hash that decide about the part. The tree uses the others for the shard.
+fn bits(hash: u32) -> usize {
+    (hash >> 8) as usize
+}
+
+/// The hash for the small tables, which use the bits at both ends: there, each bit of `hash` has an
+/// effect, also if the others are the same for all entries of a part.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A fixed hash that spreads numbers over all bits.
+    fn hash(number: u64) -> u32 {
+        let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed >> 32) as u32
+    }
+
+    #[test]
+    fn what_was_inserted_is_found_until_it_is_removed() {
+        let mut parts = Parts::default();
+        assert_eq!(parts.find(hash(0), |_| true), None);
+        let count = 5_000;
+        for number in 0..count {
+            parts.insert(hash(number), number);
+            for earlier in [0, number / 2, number] {
+                assert_eq!(parts.find(hash(earlier), |n| *n == earlier), Some(&earlier));
+            }
+        }
+        assert_eq!(parts.find(hash(count), |n| *n == count), None);
+        assert_eq!(parts.remove_if(hash(7), |n| *n == 7, |_| false), None);
+        for number in (0..count).step_by(2) {
+            let removed = parts.remove_if(hash(number), |n| *n == number, |_| true);
+            assert_eq!(removed, Some(number));
+            assert_eq!(parts.find_mut(hash(number), |n| *n == number), None);
+        }
+        let left: BTreeSet<_> = parts.iter().copied().collect();
+        assert_eq!(left, (0..count).filter(|number| number % 2 == 1).collect());
+        assert_eq!(parts.len, left.len());
+    }
+
+    #[test]
+    fn entries_with_equal_hashes_are_kept_apart() {
+        let mut parts = Parts::default();
+        (0..300).for_each(|number| parts.insert(7, number));
+        assert_eq!(parts.find(7, |n| *n == 200), Some(&200));
+        assert_eq!(parts.remove_if(7, |n| *n == 200, |_| true), Some(200));
+        assert_eq!(parts.find(7, |n| *n == 200), None);
+    }
+
+    #[test]
+    fn no_insertion_moves_more_than_a_few_entries() {
+        let (mut parts, mut most) = (Parts::default(), 0);
+        for number in 0..200_000 {
+            // What `insert` does, but that it tells how many entries the split moved.
+            if parts.len >= parts.parts.len() * ENTRIES_PER_PART {
+                most = most.max(parts.split());
+            }
+            parts.insert(hash(number), number);
+        }
+        assert!(most <= 3 * ENTRIES_PER_PART, "{most}");
+        let longest = parts.parts.iter().map(HashTable::len).max().unwrap_or_default();
+        assert!(longest <= 3 * ENTRIES_PER_PART, "{longest}");
+        let room: usize = parts.parts.iter().map(HashTable::capacity).sum();
+        assert!(room < 2 * 200_000, "{room}");
+    }
+}
