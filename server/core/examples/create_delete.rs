@@ -15,8 +15,9 @@
 //!   in a directory with this many siblings.
 //! - `wide CHILDREN`: creates of all children of one directory, and the deletes of all.
 //! - `cold ZNODES [COUNT]`: creates below directories in turn, in a tree that has this many znodes
-//!   in directories of a thousand, and deletes of these and of others. It also shows how long the longest create
-//!   took while the tree grew, which other programs that run meanwhile make longer.
+//!   in directories of a thousand, and deletes of these and of others. It also shows how long the
+//!   longest create took while the tree grew, which other programs that run meanwhile make longer.
+//! - `watches COUNT`: watches of this many paths, and creates that fire them.
 
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
@@ -25,12 +26,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use zoolet_core::{ConnectionId, Core, Effects, Requester, Settings};
 use zoolet_protocol::{
-    Acl, Create, CreateFlags, CreateKind, Delete, Expect, MultiOp, Response, SessionId, Write, Xid,
+    Acl, Create, CreateFlags, CreateKind, Delete, Expect, Lookup, MultiOp, Response, SessionId,
+    Watch, Write, Xid,
 };
 
 const SESSION: SessionId = SessionId(1);
 const CHILDREN_PER_DIRECTORY: usize = 1_000;
 const DATA: &[u8] = &[7; 100];
+const CONNECTIONS: u64 = 1_000;
 
 struct Tree {
     core: Core,
@@ -184,6 +187,26 @@ fn cold(znodes: usize, count: usize) {
     write_all(&mut tree, &format!("delete of old ones in a tree of {total}"), &old);
 }
 
+fn watches(count: usize) {
+    let mut tree = Tree::new();
+    let begin_ns = cpu_ns();
+    let mut longest = Duration::ZERO;
+    for number in 0..count {
+        let watch = Watch::Lookup(Lookup::Exists(format!("/watched-{number:010}").into()));
+        let asker = Requester::new(SESSION, ConnectionId(number as u64 % CONNECTIONS), Xid(1));
+        let since = Instant::now();
+        tree.core.watch(&watch, &asker);
+        longest = longest.max(since.elapsed());
+    }
+    print_since(begin_ns, "watch of a path of its own", count);
+    println!("the longest of these: {} us", longest.as_micros());
+    let fire: Vec<_> = shuffled(count)
+        .take(100_000)
+        .map(|number| create(&format!("/watched-{number:010}"), CreateFlags::PERSISTENT))
+        .collect();
+    write_all(&mut tree, &format!("create that fires one of {count} watches"), &fire);
+}
+
 /// The numbers below `count`, a power of ten or a multiple of one, in an order that looks random
 /// and is always the same.
 fn shuffled(count: usize) -> impl Iterator<Item = usize> {
@@ -204,7 +227,10 @@ fn main() {
     match (arguments.first().map(String::as_str), number(1)) {
         (Some("pairs"), Some(siblings)) => pairs(siblings, number(2).unwrap_or(1_000_000)),
         (Some("wide"), Some(children)) => wide(children),
+        (Some("watches"), Some(count)) => watches(count),
         (Some("cold"), Some(znodes)) => cold(znodes, number(2).unwrap_or(100_000)),
-        _ => eprintln!("create_delete pairs SIBLINGS | wide CHILDREN | cold ZNODES [COUNT]"),
+        _ => eprintln!(
+            "create_delete pairs SIBLINGS | wide CHILDREN | cold ZNODES [COUNT] | watches COUNT"
+        ),
     }
 }

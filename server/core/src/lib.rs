@@ -46,6 +46,7 @@ mod apply;
 mod check;
 mod core;
 mod ephemeral_owner;
+mod parts;
 mod prepare;
 mod quota;
 mod read;

@@ -10,7 +10,6 @@
 
 mod check;
 mod children;
-mod parts;
 mod znode;
 
 use std::collections::BTreeSet;
@@ -22,10 +21,10 @@ use hashbrown::DefaultHashBuilder;
 use zoolet_protocol::{Acl, Encode, Names, ZPath, Zxid};
 
 use self::children::AllChildren;
-use self::parts::Parts;
 pub use self::znode::{StatPersisted, Znode};
 use crate::acl::{AclList, AclLists};
 use crate::limits::{CACHED_LIST_NAMES_MIN, CACHED_LISTS_BYTES_MAX, WALKED_ZNODES_MAX};
+use crate::parts::Parts;
 use crate::read::number;
 
 /// With a million znodes, a shard that must be copied has four thousand references. An empty tree

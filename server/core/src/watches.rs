@@ -7,6 +7,7 @@
 //! - A one-shot watch is removed when it fires; a persistent watch stays.
 //! - Connections are returned in the order of their ids, so that a run can be repeated.
 
+mod by_path;
 mod check;
 
 use std::collections::BTreeSet;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use zoolet_protocol::{ErrorCode, Response, WatchMode, WatchedEvent, WatcherType};
+
+use self::by_path::ByPath;
 
 /// The id of a connection, which the server gives only once. Watches belong to a connection and not
 /// to a session.
@@ -171,7 +174,7 @@ impl WatchModes {
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     /// The watchers of each watched path. No list is empty.
-    by_path: HashMap<Arc<str>, Watchers>,
+    by_path: ByPath,
     /// The paths that each connection watches. No set is empty.
     by_connection: HashMap<ConnectionId, WatchedPaths>,
     /// The number of recursive watches. While there are none, no ancestors are looked up.
@@ -222,17 +225,7 @@ pub struct WatchSummary {
 impl Watches {
     /// Sets a watch. Setting it again changes nothing.
     pub(crate) fn add(&mut self, connection: ConnectionId, path: &str, table: Table, modes: Modes) {
-        let (path, watchers) = match self.by_path.get_key_value(path) {
-            Some((path, _)) => {
-                let path = Arc::clone(path);
-                let watchers = self.by_path.get_mut(&*path).expect("it was just found");
-                (path, watchers)
-            }
-            None => {
-                let path: Arc<str> = path.into();
-                (Arc::clone(&path), self.by_path.entry(path).or_default())
-            }
-        };
+        let (path, watchers) = self.by_path.get_or_add(path);
         let index = match watchers.list.binary_search_by_key(&connection, |w| w.connection) {
             Ok(index) => index,
             Err(index) => {
@@ -518,7 +511,7 @@ mod tests {
     /// [`Watches::summary`], counted again.
     fn counted(watches: &Watches) -> WatchSummary {
         let is_data = |watcher: &&Watcher| watcher.data != Modes::NONE;
-        let lists = watches.by_path.values().map(|w| w.list.iter().filter(is_data).count());
+        let lists = watches.by_path.iter().map(|(_, w)| w.list.iter().filter(is_data).count());
         let connections = watches.by_connection.keys().filter(|connection| {
             watches.watched_after(**connection, None, usize::MAX).iter().any(|(_, data)| *data)
         });

@@ -28,7 +28,7 @@ impl Watches {
     /// Compares the watches by connection and all totals with the watchers by path.
     pub(crate) fn check(&self, findings: &mut Findings) {
         let mut counted = Counted::default();
-        let mut paths: Vec<&Arc<str>> = self.by_path.keys().collect();
+        let mut paths: Vec<&Arc<str>> = self.by_path.iter().map(|(path, _)| path).collect();
         paths.sort_unstable();
         for path in paths {
             self.check_path(path, &mut counted, findings);
@@ -49,7 +49,7 @@ impl Watches {
     /// The watchers of one path: in the order of the connections, each once, and none without a
     /// watch.
     fn check_path<'a>(&'a self, path: &'a str, counted: &mut Counted<'a>, findings: &mut Findings) {
-        let watchers = &self.by_path[path];
+        let watchers = self.by_path.get(path).expect("a listed path is found");
         let index = format!("the watchers of {path:?}");
         let is_ordered = |pair: &[Watcher]| matches!(pair, [a, b] if a.connection < b.connection);
         if watchers.list.is_empty() || !watchers.list.windows(2).all(is_ordered) {

@@ -34,6 +34,10 @@ impl<T> Parts<T> {
         if index < self.parts.len() { index } else { index & (mask >> 1) }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     pub(crate) fn find(&self, hash: u32, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
         let part = self.parts.get(self.index(hash))?;
         part.find(spread(hash), |entry| entry.0 == hash && is_it(&entry.1)).map(|entry| &entry.1)
@@ -98,12 +102,12 @@ impl<T> Parts<T> {
         moved
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
         self.parts.iter().flatten().map(|entry| &entry.1)
     }
 }
 
-/// The bits of a hash that decide about the part. The tree uses the others for the shard.
+/// The bits of a hash that decide about the part. The tree uses the others for its shards.
 fn bits(hash: u32) -> usize {
     (hash >> 8) as usize
 }
