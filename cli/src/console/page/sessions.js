@@ -5,6 +5,8 @@ import { send } from "/live.js";
 
 const NUMBERS = new Set(["Ephemerals", "Watches"]);
 const RING = 2 * Math.PI * 8;
+// More rows than fit a screen, and few enough to be laid out anew with each look.
+const PAGE = 50;
 
 export class Sessions {
   constructor(page) {
@@ -26,7 +28,9 @@ export class Sessions {
     );
     const scroll = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Sessions" }, table);
     this.told = element("p", { role: "status", hidden: true });
-    this.root = element("div", {}, this.field, this.summary, this.told, this.gaps, scroll);
+    this.rows = PAGE;
+    this.more = element("button", { type: "button", hidden: true, onclick: () => this.next() });
+    this.root = element("div", {}, this.field, this.summary, this.told, this.gaps, scroll, this.more);
   }
 
   count(state) {
@@ -41,6 +45,13 @@ export class Sessions {
 
   setFilter(text) {
     this.filter = text;
+    this.rows = PAGE;
+    this.show(this.page.live.state);
+  }
+
+  /** Shows more of the rows. */
+  next() {
+    this.rows += PAGE;
     this.show(this.page.live.state);
   }
 
@@ -53,14 +64,19 @@ export class Sessions {
     const entries = all
       .filter(([id, session]) => this.isWanted(id, session))
       .sort(([a, one], [b, other]) => weight(other) - weight(one) || (a < b ? -1 : 1));
-    // Servers that do not tell their sessions: these are the owners of places.
     const known = Math.max(state.totals.sessions, all.length);
     const left = known - all.length;
+    const owners = state.totals.sessions < all.length ? " The servers do not tell them: these hold or wait." : "";
     const more = left > 0 ? ` ${counted(left, "session")} that neither hold nor wait are not shown.` : "";
     const filtered = this.filter ? ` The filter shows ${entries.length}.` : "";
-    this.summary.textContent = `${counted(known, "session")}.${more}${filtered}`;
+    this.summary.textContent = `${counted(known, "session")}.${owners}${more}${filtered}`;
     this.gaps.replaceChildren(...(state.not_seen ?? []).map(gap));
-    keyed(this.body, entries, (id, session) => this.row(id, session));
+    const rows = entries.slice(0, this.rows).map(([id, session]) => [id, lasting(session)]);
+    keyed(this.body, rows, (id) => this.row(id, state.sessions[id]));
+    for (const row of this.body.rows) row.session = state.sessions[row.sessionId];
+    const hidden = entries.length - rows.length;
+    this.more.hidden = hidden === 0;
+    this.more.textContent = `Show ${grouped(Math.min(PAGE, hidden))} more of ${grouped(hidden)}`;
     this.asOf = state.time_ms;
     this.tick();
   }
@@ -72,6 +88,7 @@ export class Sessions {
   }
 
   row(id, session) {
+    let ago;
     const number = (value) => element("td", { class: "number" }, grouped(value));
     const row = element(
       "tr",
@@ -83,9 +100,9 @@ export class Sessions {
       element("td", {}, this.paths(session.waits, session.waits_total)),
       number(session.ephemerals),
       number(session.watches),
-      element("td", {}, this.actions(id, session), visible(session.last ?? "not told"), session.silent_ms === null ? null : ` ${duration(session.silent_ms)} ago`),
+      element("td", {}, this.actions(id, session), visible(session.last ?? "not told"), " ", (ago = element("span"))),
     );
-    row.session = session;
+    Object.assign(row, { sessionId: id, session, ago });
     return row;
   }
 
@@ -119,15 +136,26 @@ export class Sessions {
   tick() {
     for (const row of this.body.rows) {
       const { timeout_ms: timeout, silent_ms: silent } = row.session;
+      write(row.ago, silent === null ? "" : `${duration(silent)} ago`);
       if (timeout === null) continue;
       const left = Math.max(0, timeout - silent - Math.max(0, clock() - this.asOf));
       const [ring, text] = row.querySelector(".left").firstChild.children;
       ring.lastChild.setAttribute("stroke-dasharray", `${(left / timeout) * RING} ${RING}`);
       ring.classList.toggle("low", left < timeout / 3);
       const words = left === 0 ? "may be over" : `${duration(left)} of ${duration(timeout)}`;
-      if (text.textContent !== words) text.textContent = words;
+      write(text, words);
     }
   }
+}
+
+/** What of a session is not its silence, which another look always finds to be another one. */
+function lasting(session) {
+  return JSON.stringify({ ...session, silent_ms: null });
+}
+
+/** Changes a text only where it is another one: the browser need not look at the rest again. */
+function write(made, text) {
+  if (made.textContent !== text) made.textContent = text;
 }
 
 /** Sessions with locks first. */
