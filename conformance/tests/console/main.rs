@@ -1,11 +1,14 @@
 //! The console in a browser: what each view shows, at which sizes and in which colours, that hostile names
-//! are text there, and that it can be used with keys and by a screen reader.
+//! are text there, that it can be used with keys and by a screen reader, that it stays fluid, and how soon a
+//! change is seen.
 //!
 //! Pictures of all views are left in `target/tmp/console`, or where `ZOOLET_CONSOLE_PICTURES` says.
 #![allow(clippy::disallowed_methods, reason = "browser and server have clocks of their own")]
 
 mod browser;
 mod checks;
+mod fluid;
+mod hand_over;
 mod scene;
 mod views;
 
@@ -29,6 +32,9 @@ fn main() -> ExitCode {
         needs(&[Chromium], "hostile-names", run(views::show_hostile_names_as_text)),
         needs(&[Chromium], "missing-words", run(views::tell_what_is_missing)),
         needs(&[Chromium], "keys", run(views::obey_the_keys)),
+        needs(&[Chromium], "hand-over", run(hand_over::is_seen_soon)),
+        needs(&[Chromium], "fluid-waiters", run(fluid::with_many_waiters)),
+        needs(&[Chromium], "fluid-znodes", run(fluid::with_many_znodes)),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -136,7 +136,7 @@ impl Shop {
             shop.keep(watcher.watch("/shop/features", WatchMode::PERSISTENT).await?);
             shop.keep(watcher);
         }
-        shop.keep(keeper);
+        shop.tasks.spawn(customers(keeper));
         Ok(shop)
     }
 
@@ -215,6 +215,29 @@ impl Shop {
             self.keep(client);
         }
         Ok(())
+    }
+}
+
+/// Where carts come and go.
+pub(crate) const CARTS: &str = "/shop/carts";
+
+/// The pause between two customers.
+const CUSTOMER_PAUSE: Duration = Duration::from_millis(50);
+
+/// Customers come, fill a cart and leave, until the shop closes.
+async fn customers(client: Client) {
+    for number in 0.. {
+        let path = format!("{CARTS}/{number}");
+        let create = client.create(&path).data("empty").parents(Parents::Persistent);
+        let created = create.await;
+        tokio::time::sleep(CUSTOMER_PAUSE).await;
+        if created.is_err() || client.set(&path, "full").await.is_err() {
+            return;
+        }
+        tokio::time::sleep(CUSTOMER_PAUSE).await;
+        if client.delete(&path).await.is_err() {
+            return;
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::Outcome;
 use crate::browser::{Browser, Scheme};
 use crate::checks::{complaints, nothing_is_wrong};
-use crate::scene::{FEATURE, HOSTILE, HOSTILE_PATH, Scene, WAITERS, WATCHERS};
+use crate::scene::{CARTS, FEATURE, HOSTILE, HOSTILE_PATH, Scene, WAITERS, WATCHERS};
 
 /// A telephone, and a screen.
 const SIZES: [(u32, u32); 2] = [(400, 860), (1400, 900)];
@@ -19,7 +19,7 @@ struct View {
     shows: fn() -> String,
 }
 
-const VIEWS: [View; 6] = [
+const VIEWS: [View; 7] = [
     View {
         name: "locks",
         address: "locks",
@@ -54,6 +54,14 @@ const VIEWS: [View; 6] = [
         name: "findings",
         address: "findings",
         shows: || "document.querySelector('.finding.critical')".to_owned(),
+    },
+    View {
+        name: "events",
+        address: "events",
+        shows: || {
+            let made = format!("{} && {}", has_text("+ created"), has_text("− deleted"));
+            format!("{made} && {}", has_text(CARTS))
+        },
     },
 ];
 

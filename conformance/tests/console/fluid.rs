@@ -1,0 +1,267 @@
+//! A page that shows very much stays fluid.
+//!
+//! What counts is the CPU time of the page's main thread for each frame: of the frame itself, with style,
+//! layout and paint, and of what came before it since the last one, such as the message with the changes. A
+//! machine with other work makes frames late, and this time only a little longer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::{JoinHandle, JoinSet};
+use zoolet_client::{Client, CreateMode, Parents};
+
+use crate::Outcome;
+use crate::browser::{Browser, Scheme};
+use crate::hand_over::{Place, enter};
+use crate::scene::Scene;
+
+const WAITERS: usize = 10_000;
+const ZNODES: usize = 100_000;
+
+const QUEUE: &str = "/locks/stock";
+const DIRECTORY: &str = "/many";
+
+/// How many sessions are opened at the same time.
+const TOGETHER: usize = 64;
+
+/// How many znodes a transaction creates.
+const BATCH: usize = 1_000;
+
+/// The pause between two hand-overs.
+const HAND_OVER_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long a view is looked at.
+const WATCHED_MS: u32 = 2_500;
+
+/// How long a view may take to change. A server with so much is looked at less often.
+const CHANGED_WITHIN_MS: u32 = 15_000;
+
+/// The longest frame but one in a hundred, which may be one that collects garbage. The longest that were
+/// measured have about 35 ms.
+const FRAME_MS: f64 = 50.0;
+
+/// The queue has 10,000 places, each with a session of its own, and is handed over 50 times a second.
+pub(crate) fn with_many_waiters() -> Outcome<()> {
+    let scene = Arc::new(Scene::start()?);
+    let places = scene.runtime.block_on(crowd(&scene, WAITERS))?;
+    let changes = Changes::begin(&scene, places)?;
+    let mut browser = Browser::start()?;
+    browser.looks((1400, 900), Scheme::Light)?;
+    browser.open(&format!("{}/#locks", scene.origin))?;
+    browser.until("document.querySelector('.place.holds')")?;
+    let waits = "Number(document.querySelector('#tab-locks .badge').textContent.replace(',', ''))";
+    browser.until(&format!("{waits} > {}", WAITERS * 8 / 10))?;
+    for (view, updates_min) in [
+        ("locks", 3),
+        ("sessions", 3),
+        ("watches", 0),
+        ("charts", 3),
+        ("events", 0),
+        ("findings", 0),
+    ] {
+        browser.go(view)?;
+        measure(&mut browser, view, updates_min)?;
+    }
+    changes.end(&scene)
+}
+
+/// The directory has 100,000 znodes, of which 5,000 are shown, and grows and shrinks 50 times a second.
+pub(crate) fn with_many_znodes() -> Outcome<()> {
+    let scene = Arc::new(Scene::start()?);
+    let places = scene.runtime.block_on(crowd(&scene, WAITERS / 10))?;
+    let administrator = scene.runtime.block_on(scene.client())?;
+    scene.runtime.block_on(fill(&administrator))?;
+    let changes = Changes::begin(&scene, places)?;
+    let mut browser = Browser::start()?;
+    browser.looks((1400, 900), Scheme::Light)?;
+    browser.open(&format!("{}/#tree:{DIRECTORY}", scene.origin))?;
+    for page in 1..=10 {
+        let children = "document.querySelectorAll('.children li').length";
+        browser.until(&format!("{children} >= {}", page * 500))?;
+        measure_for(&mut browser, (300, 0), &format!("tree, {page} pages"))?;
+        browser.value("document.querySelector('.children-pane > button').click()")?;
+    }
+    measure(&mut browser, "tree", 0)?;
+    changes.end(&scene)
+}
+
+/// What happens on the server while somebody looks.
+struct Changes {
+    is_over: Arc<AtomicBool>,
+    task: JoinHandle<Outcome<usize>>,
+}
+
+impl Changes {
+    /// Hands the lock over, and adds to the directory and takes away from it.
+    fn begin(scene: &Scene, places: Vec<Place>) -> Outcome<Self> {
+        let client = scene.runtime.block_on(scene.client())?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let task = scene.runtime.spawn(async move {
+            let mut hand_overs = 0;
+            for place in &places {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                client.delete(&place.path).await?;
+                let extra = format!("{DIRECTORY}/extra");
+                client.create(&extra).parents(Parents::Persistent).await?;
+                client.delete(&extra).await?;
+                hand_overs += 1;
+                tokio::time::sleep(HAND_OVER_PAUSE).await;
+            }
+            Ok(hand_overs)
+        });
+        Ok(Self { is_over, task })
+    }
+
+    fn end(self, scene: &Scene) -> Outcome<()> {
+        self.is_over.store(true, Ordering::Relaxed);
+        let hand_overs = scene.runtime.block_on(self.task)??;
+        println!("{hand_overs} hand-overs meanwhile");
+        Ok(())
+    }
+}
+
+/// A queue, in its order.
+async fn crowd(scene: &Arc<Scene>, count: usize) -> Outcome<Vec<Place>> {
+    let mut places = Vec::new();
+    let mut entering = JoinSet::new();
+    let mut left = count;
+    while places.len() < count {
+        while left > 0 && entering.len() < TOGETHER {
+            let scene = Arc::clone(scene);
+            entering.spawn(async move { enter(scene.client().await?, QUEUE).await });
+            left -= 1;
+        }
+        places.push(entering.join_next().await.ok_or("somebody enters")???);
+    }
+    places.sort_by_key(|place| place.path.rsplit('-').next().map(str::to_owned));
+    Ok(places)
+}
+
+async fn fill(client: &Client) -> Outcome<()> {
+    client.create(DIRECTORY).parents(Parents::Persistent).await?;
+    for first in (0..ZNODES).step_by(BATCH) {
+        let mut transaction = client.transaction();
+        for number in first..first + BATCH {
+            let path = format!("{DIRECTORY}/item-{number:06}");
+            transaction = transaction.create(&path, "", CreateMode::Persistent);
+        }
+        transaction.commit().await?;
+    }
+    Ok(())
+}
+
+/// Looks at a view for some time, and until it has changed so often. Fails if a frame takes
+/// too long.
+fn measure(browser: &mut Browser, view: &str, updates_min: u64) -> Outcome<()> {
+    measure_for(browser, (WATCHED_MS, updates_min), view)
+}
+
+fn measure_for(
+    browser: &mut Browser,
+    (time_ms, updates_min): (u32, u64),
+    view: &str,
+) -> Outcome<()> {
+    let categories = ["devtools.timeline", "disabled-by-default-devtools.timeline"];
+    let config = json!({ "includedCategories": categories });
+    browser.call("Tracing.start", &json!({ "traceConfig": config }))?;
+    let seen = browser.value(&watch(time_ms, updates_min))?;
+    browser.call("Tracing.end", &json!({}))?;
+    browser.event("Tracing.tracingComplete")?;
+    let collected = browser.take_events(&["Tracing.dataCollected"]);
+    let parts = collected.iter().map(|part| &part["params"]["value"]);
+    let events: Vec<&Value> = parts.filter_map(Value::as_array).flatten().collect();
+    let mut frames = cpu_of_frames(&events);
+    frames.sort_by(f64::total_cmp);
+    let mut intervals: Vec<f64> =
+        seen["intervals"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+    intervals.sort_by(f64::total_cmp);
+    let [cpu, interval] = [&frames, &intervals].map(|times| Spread::of(times));
+    println!(
+        "{view}: {} frames with {} changes; CPU of a frame {cpu}; from frame to frame {interval}",
+        frames.len(),
+        seen["updates"]
+    );
+    assert!(cpu.almost_all < FRAME_MS, "{view}: the CPU time of a frame is {cpu}");
+    let updates = seen["updates"].as_u64().unwrap_or_default();
+    assert!(updates >= updates_min, "{view} has changed {updates} times");
+    Ok(())
+}
+
+/// Watches frames and changes of the view.
+fn watch(time_ms: u32, updates_min: u64) -> String {
+    format!(
+        "new Promise((done) => {{
+            let updates = 0;
+            const observer = new MutationObserver(() => updates++);
+            const view = document.querySelector('#view');
+            observer.observe(view, {{ subtree: true, childList: true, characterData: true }});
+            const times = [];
+            const frame = (now) => {{
+                times.push(now);
+                const time = now - times[0];
+                const lacks = updates < {updates_min} && time < {CHANGED_WITHIN_MS};
+                if (time < {time_ms} || lacks) {{
+                    requestAnimationFrame(frame);
+                }} else {{
+                    observer.disconnect();
+                    const intervals = times.slice(1).map((time, index) => time - times[index]);
+                    done({{ updates, intervals }});
+                }}
+            }};
+            requestAnimationFrame(frame);
+        }})"
+    )
+}
+
+/// The CPU time of the page's main thread up to the end of each frame since the last one, in
+/// milliseconds, from the events of a trace.
+fn cpu_of_frames(events: &[&Value]) -> Vec<f64> {
+    let time = |event: &Value| event["ts"].as_f64().unwrap_or_default();
+    let frames: Vec<&&Value> =
+        events.iter().filter(|event| event["name"] == "FireAnimationFrame").collect();
+    let Some(first) = frames.first() else { return Vec::new() };
+    let mut ends: Vec<f64> = frames.iter().map(|frame| time(frame)).collect();
+    ends.sort_by(f64::total_cmp);
+    let is_of_page = |event: &&&Value| event["pid"] == first["pid"] && event["tid"] == first["tid"];
+    let mut cpu_ms = vec![0.0; ends.len()];
+    for task in events.iter().filter(is_of_page).filter(|event| event["name"] == "RunTask") {
+        // A frame's task begins before its event. What comes after the last frame belongs to none.
+        let frame = ends.partition_point(|end| *end < time(task));
+        if let Some(cpu_ms) = cpu_ms.get_mut(frame) {
+            *cpu_ms += task["tdur"].as_f64().unwrap_or_default() / 1e3;
+        }
+    }
+    // Before the first frame the view was opened.
+    cpu_ms.split_off(1)
+}
+
+/// How times are spread, in milliseconds.
+struct Spread {
+    median: f64,
+    /// 99 of 100 are no longer.
+    almost_all: f64,
+    worst: f64,
+}
+
+impl Spread {
+    /// Of times in their order.
+    fn of(times: &[f64]) -> Self {
+        let share = |hundredths: usize| {
+            let at = (times.len() * hundredths / 100).min(times.len().saturating_sub(1));
+            times.get(at).copied().unwrap_or_default()
+        };
+        Self { median: share(50), almost_all: share(99), worst: share(100) }
+    }
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { median, almost_all, worst } = self;
+        write!(f, "{median:.1} ms (median), {almost_all:.1} ms (99 %), {worst:.1} ms (worst)")
+    }
+}
