@@ -117,7 +117,7 @@ pub(super) fn replay_until(
 /// Says so if the logs have transactions that lead to no state, or an older snapshot is of no use.
 fn tell_begin(history: &History, base: &Base) {
     for unusable in &base.unusable {
-        notice(&format!("{unusable}; the report begins with a newer one"));
+        notice(&format!("{unusable}; the report does without it"));
     }
     if let (Some(path), Ok(Some(first))) = (&base.snapshot, history.first())
         && first.zxid <= base.after
