@@ -206,16 +206,22 @@ impl<S: Socket> Driver<S> {
                 self.input.reserve(READ_BYTES);
             }
             let reads = !has_more && !is_paused;
-            let woken = tokio::select! {
-                biased;
-                () = cancelled.cancelled() => Woken::Shutdown,
-                woken = self.exchange(reads) => woken?,
-                // Other clients get their turn before more requests of this client are handled.
-                () = tokio::task::yield_now(), if has_more && !is_paused => continue,
-                () = engine.caught_up(), if is_behind => continue,
-                () = engine.stall(stall_time.unwrap_or_default()), if stall_time.is_some() => continue,
-                () = outbox.thawed(), if is_held => continue,
-                () = &mut idle, if !is_held && !connection.is_established() => Woken::Idle,
+            let woken = if reads && engine.hooks.is_none() && connection.is_established() {
+                // Nothing else can happen to it: the end of the server ends its outbox. The futures
+                // below would cost each request several locks that all connections share.
+                self.exchange(reads).await?
+            } else {
+                tokio::select! {
+                    biased;
+                    () = cancelled.cancelled() => Woken::Shutdown,
+                    woken = self.exchange(reads) => woken?,
+                    // Other clients get their turn before more requests of this client are handled.
+                    () = tokio::task::yield_now(), if has_more && !is_paused => continue,
+                    () = engine.caught_up(), if is_behind => continue,
+                    () = engine.stall(stall_time.unwrap_or_default()), if stall_time.is_some() => continue,
+                    () = outbox.thawed(), if is_held => continue,
+                    () = &mut idle, if !is_held && !connection.is_established() => Woken::Idle,
+                }
             };
             match woken {
                 Woken::Read(0) => return Ok(()),
