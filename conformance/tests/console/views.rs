@@ -12,6 +12,10 @@ use crate::scene::{CARTS, FEATURE, HOSTILE, HOSTILE_PATH, Scene, WAITERS, WATCHE
 /// A telephone, and a screen.
 const SIZES: [(u32, u32); 2] = [(400, 860), (1400, 900)];
 
+/// The picture of the README, and how long its file may be.
+const PICTURE: (u32, u32) = (1000, 720);
+const PICTURE_BYTES_MAX: u64 = 150_000;
+
 /// A view: its name, its address behind the `#`, and what is true when it shows what the server has.
 struct View {
     name: &'static str,
@@ -104,6 +108,24 @@ pub(crate) fn show_their_data() -> Outcome<()> {
                 browser.picture(&folder.join(about).with_extension("png"))?;
             }
         }
+    }
+    Ok(())
+}
+
+/// The picture of the README: the Locks view of a shop, light and dark.
+pub(crate) fn take_the_picture_of_the_readme() -> Outcome<()> {
+    let scene = Scene::start()?;
+    let _shop = scene.with_a_shop()?;
+    let mut browser = Browser::start()?;
+    browser.open(&format!("{}/", scene.origin))?;
+    let [locks, ..] = &VIEWS;
+    browser.until(&format!("{} && {}", (locks.shows)(), has_text("waits for 3 s")))?;
+    for scheme in [Scheme::Light, Scheme::Dark] {
+        browser.looks(PICTURE, scheme)?;
+        let file = pictures()?.join(format!("console-{}.png", scheme.name()));
+        browser.picture(&file)?;
+        let bytes = std::fs::metadata(&file)?.len();
+        assert!(bytes < PICTURE_BYTES_MAX, "{}: {bytes} bytes", file.display());
     }
     Ok(())
 }
