@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
@@ -146,6 +147,7 @@ impl EmbeddedOptions {
             link: Link::new(source),
             lists: Lists::default(),
             feed: Feed::default(),
+            has_quick: AtomicBool::new(true),
             path: "/".to_owned(),
             scan,
             interval: EMBEDDED_INTERVAL,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +30,7 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    model: Model,
+    model: Arc<Model>,
     /// The number of the last message.
     sequence: u64,
     /// The message with all of `model`, if one was made.
@@ -144,14 +143,20 @@ impl Hub {
         state.viewers.is_empty() && state.visitors == 0
     }
 
-    /// Makes a state the present one, and tells all viewers what has changed.
+    /// Makes a state the present one, and tells all viewers what has changed. To be called by one task
+    /// only: what is told is made while others may use the hub.
     pub(super) fn publish(&self, model: Model) {
+        let (earlier, last) = {
+            let state = self.0.state.lock();
+            (Arc::clone(&state.model), state.sequence)
+        };
+        let Some(changes) = model.since(&earlier) else { return };
+        let (model, sequence) = (Arc::new(model), last + 1);
+        let message = message("diff", sequence, &changes);
         let mut state = self.0.state.lock();
-        let Some(changes) = model.since(&state.model) else { return };
-        state.sequence += 1;
+        state.sequence = sequence;
         state.snapshot = None;
         state.model = model;
-        let message = message("diff", state.sequence, &changes);
         for queue in state.viewers.values_mut() {
             queue.push(&message);
             queue.filled.notify_one();
@@ -160,7 +165,7 @@ impl Hub {
 
     /// The present state.
     pub(super) fn model(&self) -> Model {
-        self.0.state.lock().model.clone()
+        Model::clone(&self.0.state.lock().model)
     }
 
     /// How many bytes wait for all viewers together.
@@ -171,9 +176,9 @@ impl Hub {
 }
 
 /// A message of server-sent events.
-fn message(event: &str, id: u64, value: &Value) -> Bytes {
+fn message(event: &str, id: u64, json: &str) -> Bytes {
     // JSON has no line ends of its own.
-    format!("id: {id}\nevent: {event}\ndata: {value}\n\n").into()
+    format!("id: {id}\nevent: {event}\ndata: {json}\n\n").into()
 }
 
 /// Somebody who looks at the page. It is one until it is dropped.
@@ -197,17 +202,28 @@ impl Viewer {
 
     /// The message that waits, if there is one.
     fn waiting(&self) -> Option<Bytes> {
+        let (model, sequence) = {
+            let mut state = self.hub.0.state.lock();
+            let State { model, sequence, snapshot, viewers, .. } = &mut *state;
+            let queue = viewers.get_mut(&self.id)?;
+            if !queue.needs_snapshot {
+                let message = queue.messages.pop_front()?;
+                queue.bytes -= message.len();
+                return Some(message);
+            }
+            // What is published from now on waits in the queue, behind this state.
+            queue.needs_snapshot = false;
+            if let Some(known) = snapshot {
+                return Some(known.clone());
+            }
+            (Arc::clone(model), *sequence)
+        };
+        let message = message("snapshot", sequence, &model.snapshot());
         let mut state = self.hub.0.state.lock();
-        let State { model, sequence, snapshot, viewers, .. } = &mut *state;
-        let queue = viewers.get_mut(&self.id)?;
-        if !queue.needs_snapshot {
-            let message = queue.messages.pop_front()?;
-            queue.bytes -= message.len();
-            return Some(message);
+        if state.sequence == sequence {
+            state.snapshot = Some(message.clone());
         }
-        queue.needs_snapshot = false;
-        let made = || message("snapshot", *sequence, &model.snapshot());
-        Some(snapshot.get_or_insert_with(made).clone())
+        Some(message)
     }
 }
 

@@ -46,7 +46,27 @@ pub(super) const WATCHERS_NAMED_MAX: usize = 10;
 /// How many findings are shown, the worst first.
 pub(super) const FINDINGS_MAX: usize = 200;
 
-/// A tree that takes no more requests than this is read whole each time.
+/// The pause between two quick looks at the directories of locks, while these are cheap: a viewer is told
+/// no more often than ten times a second.
+pub(super) const QUICK_PAUSE: Duration = Duration::from_millis(80);
+
+/// How many reads of a quick look are one request.
+pub(super) const QUICK_BATCH: usize = 128;
+
+/// How many znodes that are no locks yet a quick look reads: one request.
+pub(super) const QUICK_CANDIDATES: usize = 128;
+
+/// The pause before the whole of a small tree is read again because something came or went in it: at least,
+/// and in times that the look took.
+pub(super) const NEWS_PAUSE: Duration = Duration::from_millis(100);
+
+/// See [`NEWS_PAUSE`].
+pub(super) const NEWS_PAUSE_FACTOR: u32 = 10;
+
+/// The pause after the whole of a small tree, in times that it took to read it.
+pub(super) const SMALL_TREE_PAUSE_FACTOR: u32 = 20;
+
+/// A tree that takes no more requests than this is small.
 pub(super) const SMALL_TREE_REQUESTS: u64 = 32;
 
 /// A larger tree is read whole so often at most. Between that its directories of locks are read.

@@ -1,84 +1,117 @@
-//! One look after the other at the tree and at the sessions, and what the page shows of it.
+//! What is known of the tree and of the sessions from one look to the next, and what the page shows of it.
 //!
-//! A small tree is read whole each time. Of a larger one the directories of locks are read each time, and
-//! the whole of it only now and then: what is wrong elsewhere changes slowly.
+//! A quick look reads again what has changed in the directories of locks (`quick`). A slow one reads the
+//! whole tree when that is due, and asks for sessions and metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use zoolet_client::recipe::now;
-use zoolet_client::{Client, Error};
-use zoolet_layouts::{Cycle, Queue, Role, Row};
-use zoolet_protocol::SessionId;
+use zoolet_layouts::{Cycle, Queue, Row};
+use zoolet_protocol::{SessionId, Zxid};
 
 use super::limits::{
-    FINDINGS_MAX, LOCKS_MAX, PATHS_OF_SESSION_MAX, PLACES_MAX, SESSIONS_MAX, SMALL_TREE_REQUESTS,
-    WATCHED_PATHS_MAX, WATCHERS_NAMED_MAX, WHOLE_TREE_PAUSE, WHOLE_TREE_PAUSE_FACTOR,
+    FINDINGS_MAX, LOCKS_MAX, LOOK_PAUSE_FACTOR, SMALL_TREE_PAUSE_FACTOR, SMALL_TREE_REQUESTS,
+    WHOLE_TREE_PAUSE, WHOLE_TREE_PAUSE_FACTOR,
 };
-use super::model::{Entries, Model};
+use super::model::{Entries, Json, Model};
+use super::quick::Changes;
+use super::shown::{self, About};
 use crate::doctor::finding::{Finding, Kind};
 use crate::doctor::findings;
-use crate::doctor::scan::{Scan, ScanOptions};
-use crate::doctor::sessions::{Gap, Session, Sessions};
-use crate::doctor::survey::Survey;
+use crate::doctor::scan::ScanOptions;
+use crate::doctor::sessions::Sessions;
+use crate::doctor::survey::{LockDirectory, Stamp, Survey};
 
 /// What is known from one look to the next.
 #[derive(Debug)]
 pub(super) struct Looks {
-    path: String,
-    options: ScanOptions,
+    pub(super) path: String,
+    pub(super) options: ScanOptions,
     survey: Survey,
-    /// The directories of locks that the last reading of the whole tree has found.
-    directories: BTreeSet<String>,
+    /// Znodes below which locks may come.
+    candidates: BTreeMap<String, Stamp>,
+    /// The candidate that was looked at last.
+    last_candidate: String,
     whole: Option<Whole>,
-    /// The cycles of the last look, which this one may confirm.
+    /// Below a candidate something has come or gone.
+    has_news: bool,
+    sessions: Sessions,
+    /// The cycles of the last slow look, which the next one may confirm.
     cycles: Vec<Cycle>,
+    in_cycles: BTreeSet<(String, String)>,
+    findings: Vec<Finding>,
     holders: Holders,
+    /// The queues that are told at each directory.
+    shown: BTreeMap<String, Vec<Shown>>,
+    /// What a slow look has found.
+    base: Model,
+    trouble: Option<String>,
 }
 
-/// The last time that the whole tree was read.
+/// A queue, as it is told.
+#[derive(Debug)]
+struct Shown {
+    key: String,
+    text: Json,
+    hold: usize,
+    wait: usize,
+}
+
+/// The last attempt to read the whole tree.
 #[derive(Debug, Clone, Copy)]
 struct Whole {
     at: Instant,
     took: Duration,
+    /// Of the last time that it was read.
     requests: u64,
+    has_failed: bool,
 }
 
 impl Whole {
-    fn is_old(self) -> bool {
-        let pause = (self.took * WHOLE_TREE_PAUSE_FACTOR).max(WHOLE_TREE_PAUSE);
-        self.requests <= SMALL_TREE_REQUESTS || now() - self.at >= pause
+    /// When it is to be read again.
+    fn next(self) -> Instant {
+        let is_small = self.requests <= SMALL_TREE_REQUESTS;
+        let pause = if is_small && self.has_failed {
+            self.took * LOOK_PAUSE_FACTOR
+        } else if is_small {
+            self.took * SMALL_TREE_PAUSE_FACTOR
+        } else {
+            (self.took * WHOLE_TREE_PAUSE_FACTOR).max(WHOLE_TREE_PAUSE)
+        };
+        self.at + pause
     }
 }
+
+/// Of znodes by name and transaction: the time of the look that saw it hold first, and whether an earlier
+/// look had seen that it did not hold yet. A znode that was created again under its name is another one.
+type Since = BTreeMap<(String, Zxid), (i64, bool)>;
 
 /// Since when each holder was seen to hold.
 #[derive(Debug, Default)]
 struct Holders {
-    /// By path and znode: the time of the look that saw it hold first, and whether an earlier look had
-    /// seen that it did not hold yet.
-    since: BTreeMap<(String, String), (i64, bool)>,
-    /// Whether there was a look before.
+    /// By queue.
+    since: BTreeMap<String, Since>,
+    /// Whether there was a look before, without a time in which nobody looked.
     has_looked: bool,
     /// How many have begun to hold while somebody looked.
     hand_overs: u64,
 }
 
 impl Holders {
-    fn learn(&mut self, survey: &Survey) {
+    fn learn(&mut self, key: &str, queue: &Queue<'_>, now_ms: i64) {
+        let mut earlier = self.since.remove(key).unwrap_or_default();
         let mut since = BTreeMap::new();
-        for (path, queue) in survey.queues() {
-            for row in queue.rows.iter().filter(|row| row.role.holds()) {
-                let key = (path.to_owned(), row.place.name.clone());
-                let known = self.since.remove(&key);
-                let seen = known.unwrap_or((survey.now_ms, self.has_looked));
-                self.hand_overs += u64::from(known.is_none() && self.has_looked);
-                since.insert(key, seen);
-            }
+        for row in queue.rows.iter().filter(|row| row.role.holds()) {
+            let holder = (row.place.name.clone(), row.place.znode.czxid);
+            let known = earlier.remove(&holder);
+            self.hand_overs += u64::from(known.is_none() && self.has_looked);
+            since.insert(holder, known.unwrap_or((now_ms, self.has_looked)));
         }
-        self.since = since;
-        self.has_looked = true;
+        self.since.insert(key.to_owned(), since);
     }
 }
 
@@ -88,252 +121,358 @@ impl Looks {
             path: path.to_owned(),
             options,
             survey: Survey::default(),
-            directories: BTreeSet::new(),
+            candidates: BTreeMap::new(),
+            last_candidate: String::new(),
             whole: None,
+            has_news: false,
+            sessions: Sessions::default(),
             cycles: Vec::new(),
+            in_cycles: BTreeSet::new(),
+            findings: Vec::new(),
             holders: Holders::default(),
+            shown: BTreeMap::new(),
+            base: Model::default(),
+            trouble: None,
         }
     }
 
-    /// Reads the tree, or what may have changed of it.
-    ///
-    /// # Errors
-    ///
-    /// Those of any read.
-    pub(super) async fn read(&mut self, client: &Client) -> Result<(), Error> {
-        let scan = Scan::new(client, self.options);
-        if self.whole.is_none_or(Whole::is_old) {
-            let at = now();
-            self.survey = scan.tree(&self.path).await?;
-            self.directories = self.survey.locks.keys().cloned().collect();
-            let requests = self.survey.requests;
-            self.whole = Some(Whole { at: now(), took: now() - at, requests });
-            return Ok(());
+    /// Whether the whole tree was read once.
+    pub(super) fn has_tree(&self) -> bool {
+        self.survey.requests > 0
+    }
+
+    /// Whether the whole tree is to be read.
+    pub(super) fn is_whole_due(&self) -> bool {
+        self.whole.is_none_or(|whole| self.has_news || now() >= whole.next())
+    }
+
+    /// Whether something has come or gone below a znode that is no lock yet, so that the whole tree is to
+    /// be read before its time. In a large tree its time is kept.
+    pub(super) fn has_news(&self) -> bool {
+        self.has_news
+    }
+
+    /// Nobody has looked for some time: what has begun meanwhile was not seen to begin. Whether what is
+    /// known is still worth something.
+    pub(super) fn pause(&mut self) -> bool {
+        self.holders.has_looked = false;
+        self.whole
+            .is_some_and(|whole| now() < whole.at + (whole.next() - whole.at).max(WHOLE_TREE_PAUSE))
+    }
+
+    /// The whole tree could not be read: it is not read again before its time. `took` is for how long it
+    /// was tried.
+    pub(super) fn failed(&mut self, took: Duration) {
+        let requests = self.whole.map_or(0, |whole| whole.requests);
+        self.has_news = false;
+        self.whole = Some(Whole { at: now(), took, requests, has_failed: true });
+    }
+
+    /// How long to wait for the tree, if there is none yet and its reading has failed.
+    pub(super) fn wait_for_tree(&self) -> Duration {
+        let whole = self.whole.filter(|_| !self.has_tree());
+        whole.map_or(Duration::ZERO, |whole| whole.next().saturating_duration_since(now()))
+    }
+
+    /// Why the last slow look has failed.
+    pub(super) fn set_trouble(&mut self, trouble: Option<String>) {
+        self.trouble = trouble;
+    }
+
+    /// The directories of locks, and some of the znodes below which locks may come.
+    pub(super) fn watched(&mut self, candidates_max: usize) -> Vec<String> {
+        let after = self.candidates.range::<str, _>((
+            std::ops::Bound::Excluded(self.last_candidate.as_str()),
+            std::ops::Bound::Unbounded,
+        ));
+        let others = after.chain(self.candidates.iter()).map(|(path, _)| path);
+        let count = candidates_max.min(self.candidates.len());
+        let chosen: Vec<String> = others.take(count).cloned().collect();
+        if let Some(last) = chosen.last() {
+            self.last_candidate.clone_from(last);
         }
-        let Survey { locks, now_ms, .. } = scan.directories(self.directories.clone()).await?;
-        let mut earlier = std::mem::replace(&mut self.survey.locks, locks);
-        self.survey.now_ms = now_ms;
+        self.survey.locks.keys().cloned().chain(chosen).collect()
+    }
+
+    /// Whether a directory of locks has changed; `None` if it is none.
+    pub(super) fn is_changed(&mut self, path: &str, stamp: Stamp) -> Option<bool> {
+        if let Some(lock) = self.survey.locks.get(path) {
+            return Some(lock.stamp != stamp);
+        }
+        let known = self.candidates.get_mut(path)?;
+        if (known.czxid, known.pzxid, known.cversion) != (stamp.czxid, stamp.pzxid, stamp.cversion)
+        {
+            *known = stamp;
+            self.has_news |= self.whole.is_some_and(|it| it.requests <= SMALL_TREE_REQUESTS);
+        }
+        None
+    }
+
+    /// Whether a znode was seen in a directory, so that it need not be read again: it has a number, which
+    /// no other one gets.
+    pub(super) fn knows(&self, path: &str, name: &str) -> bool {
+        let lock = self.survey.locks.get(path);
+        let place = lock.and_then(|lock| lock.directory.place(name));
+        place.is_some_and(|place| place.number.is_some())
+    }
+
+    /// Takes what a quick look has found. Whether something has changed.
+    pub(super) fn take_quick(&mut self, changes: Changes) -> bool {
+        self.survey.now_ms = jiff::Timestamp::now().as_millisecond();
+        let mut touched = BTreeSet::new();
+        for path in changes.gone {
+            self.candidates.remove(&path);
+            if self.survey.locks.remove(&path).is_none() {
+                continue;
+            }
+            touched.extend(Survey::touched_by(&path));
+        }
+        for (path, changed) in changes.changed {
+            let Some(lock) = self.survey.locks.get_mut(&path) else { continue };
+            changed.apply(lock);
+            touched.extend(Survey::touched_by(&path));
+        }
+        if touched.is_empty() {
+            self.holders.has_looked = true;
+            return false;
+        }
+        self.survey.learn_in(touched.iter().map(String::as_str), &self.sessions);
+        for path in &touched {
+            self.show(path);
+        }
+        self.holders.has_looked = true;
+        true
+    }
+
+    /// Takes what a slow look has found: the tree if it was read, and how long that took.
+    pub(super) fn take_slow(
+        &mut self,
+        tree: Option<(Survey, Duration)>,
+        sessions: Sessions,
+        own: SessionId,
+        metrics: Option<Value>,
+    ) {
+        if let Some((survey, took)) = tree {
+            self.take_tree(survey, took);
+        }
+        self.survey.now_ms = jiff::Timestamp::now().as_millisecond();
+        self.sessions = sessions;
+        self.survey.learn(&self.sessions);
+        let confirmed = findings::still_there(std::mem::take(&mut self.cycles), &self.survey);
+        self.cycles = findings::cycles(&self.survey);
+        let in_cycle = confirmed.iter().flat_map(|cycle| &cycle.steps).flat_map(|step| {
+            let places = [&step.waiter_place.name, &step.holder_place.name];
+            places.map(|name| (step.path.clone(), name.clone()))
+        });
+        self.in_cycles = in_cycle.collect();
+        let frame_bytes = self.options.frame_bytes;
+        self.findings = findings::findings(&self.survey, &self.sessions, &confirmed, frame_bytes);
+        self.shown.retain(|path, _| self.survey.locks.contains_key(path));
+        let paths: Vec<String> = self.survey.locks.keys().cloned().collect();
+        for path in &paths {
+            self.show(path);
+        }
+        let keys: BTreeSet<&str> =
+            self.shown.values().flatten().map(|it| it.key.as_str()).collect();
+        self.holders.since.retain(|key, _| keys.contains(key.as_str()));
+        self.holders.has_looked = true;
+        let findings = self.findings.iter().take(FINDINGS_MAX).map(Finding::json);
+        let base = Model::default()
+            .with("looked_ms", self.survey.now_ms)
+            .with("path", self.path.as_str())
+            .with("findings", findings.collect::<Value>())
+            .with("cycles", confirmed.iter().map(shown::cycle).collect::<Value>())
+            .with("watches", shown::watches(&self.sessions))
+            .with("not_seen", self.sessions.gaps.iter().map(shown::gap).collect::<Value>());
+        let base = match metrics {
+            Some(metrics) => base.with("metrics", metrics),
+            None => base,
+        };
+        let queues = self.survey.queues();
+        self.base = base.with_entries("sessions", shown::sessions(&queues, &self.sessions, own));
+    }
+
+    /// The directories of locks.
+    pub(super) fn directories(&self) -> Vec<String> {
+        self.survey.locks.keys().cloned().collect()
+    }
+
+    /// Takes directories that were read for a server without quick looks.
+    pub(super) fn take_directories(&mut self, directories: Survey) {
+        let mut earlier = std::mem::replace(&mut self.survey.locks, directories.locks);
         for (path, lock) in &mut self.survey.locks {
             lock.acl = earlier.remove(path).and_then(|lock| lock.acl);
         }
-        Ok(())
     }
 
-    /// What the page shows of the last reading, with what the servers told of sessions.
-    pub(super) fn model(&mut self, sessions: &Sessions, own: SessionId) -> Model {
-        self.survey.learn(sessions);
-        self.holders.learn(&self.survey);
-        let confirmed = findings::still_there(std::mem::take(&mut self.cycles), &self.survey);
-        self.cycles = findings::cycles(&self.survey);
-        let survey = &self.survey;
-        let findings = findings::findings(survey, sessions, &confirmed, self.options.frame_bytes);
-        let queues = survey.queues();
-        let count = |holds: bool| {
-            let rows = queues.iter().flat_map(|(_, queue)| &queue.rows);
-            rows.filter(|row| if holds { row.role.holds() } else { row.role.waits() }).count()
-        };
-        let totals = json!({
-            "locks": queues.len(),
-            "hold": count(true),
-            "wait": count(false),
-            "sessions": sessions.by_id.len(),
-            "znodes": survey.znodes,
-            "is_cut": survey.is_cut,
-            "hand_overs": self.holders.hand_overs,
-            "findings": findings.len(),
-        });
-        Model::default()
-            .with("time_ms", survey.now_ms)
-            .with("path", self.path.as_str())
-            .with("totals", totals)
-            .with(
-                "findings",
-                findings.iter().take(FINDINGS_MAX).map(Finding::json).collect::<Value>(),
-            )
-            .with("cycles", confirmed.iter().map(cycle).collect::<Value>())
-            .with("watches", watches(sessions))
-            .with("not_seen", sessions.gaps.iter().map(gap).collect::<Value>())
-            .with_entries("locks", self.locks(&queues, sessions, &confirmed, &findings))
-            .with_entries("sessions", shown_sessions(&queues, sessions, own))
-    }
-
-    fn locks(
-        &self,
-        queues: &[(&str, Queue<'_>)],
-        sessions: &Sessions,
-        cycles: &[Cycle],
-        findings: &[Finding],
-    ) -> Entries {
-        let mut queues: Vec<_> = queues.iter().collect();
-        queues.sort_by_key(|(_, queue)| std::cmp::Reverse(waiting(queue)));
-        let in_cycles: BTreeSet<(&str, &str)> = cycles
-            .iter()
-            .flat_map(|cycle| &cycle.steps)
-            .flat_map(|step| {
-                let path = step.path.as_str();
-                [(path, step.waiter_place.name.as_str()), (path, step.holder_place.name.as_str())]
-            })
-            .collect();
-        let herd = |path: &str| {
-            let is_here = |finding: &&Finding| {
-                finding.kind == Kind::Herd && finding.paths.iter().any(|known| known == path)
-            };
-            findings.iter().find(is_here).map(|finding| finding.what.as_str())
-        };
-        let entry = |(path, queue): &&(&str, Queue<'_>)| {
-            let place = |row: &Row<'_>| {
-                let znode = row.place.znode;
-                let name = &row.place.name;
-                let since = self.holders.since.get(&((*path).to_owned(), name.clone()));
-                let since = since.filter(|_| row.role.holds());
-                json!({
-                    "znode": name,
-                    "role": row.role.text(),
-                    "kind": kind(row.role),
-                    "libraries": row.place.style.libraries(),
-                    "session": session_id(znode.session),
-                    "client": sessions.address(znode.session),
-                    "czxid": znode.czxid.to_string(),
-                    "ctime_ms": znode.ctime,
-                    "held_since_ms": since.map(|(since, _)| since),
-                    // Otherwise it held already when the console began to look.
-                    "saw_it_begin": since.is_some_and(|(_, saw)| *saw),
-                    "behind": row.behind,
-                    "in_cycle": in_cycles.contains(&(*path, name.as_str())),
-                })
-            };
-            let value = json!({
-                "path": path,
-                "recipe": queue.recipe.text(),
-                "places": queue.rows.iter().take(PLACES_MAX).map(place).collect::<Value>(),
-                "places_total": queue.rows.len(),
-                "waiting": waiting(queue),
-                "herd": herd(path),
-            });
-            // A path has no line end.
-            (format!("{path}\n{}", queue.recipe.text()), value)
-        };
-        queues.iter().take(LOCKS_MAX).map(entry).collect()
-    }
-}
-
-/// A name of what a place does, for its looks.
-fn kind(role: Role) -> &'static str {
-    match role {
-        Role::Reads | Role::WaitsToRead => "read",
-        Role::Writes | Role::WaitsToWrite => "write",
-        Role::HasPermit | Role::WaitsForPermit => "permit",
-        Role::Leads | Role::WaitsToLead => "lead",
-        Role::Holds | Role::Waits | Role::Member | Role::Item => "lock",
-    }
-}
-
-fn waiting(queue: &Queue<'_>) -> usize {
-    queue.rows.iter().filter(|row| row.role.waits()).count()
-}
-
-fn session_id(session: SessionId) -> Option<String> {
-    (session != SessionId::NONE).then(|| session.to_string())
-}
-
-/// What a session holds, and where it waits.
-#[derive(Debug, Default)]
-struct Part<'a> {
-    holds: Vec<&'a str>,
-    waits: Vec<&'a str>,
-}
-
-fn shown_sessions(queues: &[(&str, Queue<'_>)], sessions: &Sessions, own: SessionId) -> Entries {
-    let mut parts: BTreeMap<SessionId, Part<'_>> = BTreeMap::new();
-    for (path, queue) in queues {
-        for row in &queue.rows {
-            let part = parts.entry(row.place.znode.session).or_default();
-            if row.role.holds() {
-                part.holds.push(path);
-            } else if row.role.waits() {
-                part.waits.push(path);
+    fn take_tree(&mut self, mut survey: Survey, took: Duration) {
+        let requests = survey.requests;
+        let mut earlier = std::mem::take(&mut self.survey.locks);
+        for (path, lock) in &mut survey.locks {
+            // A quick look may have seen it later.
+            if let Some(known) = earlier.remove(path)
+                && known.stamp.czxid == lock.stamp.czxid
+                && known.stamp.pzxid > lock.stamp.pzxid
+            {
+                (lock.directory, lock.stamp) = (known.directory, known.stamp);
             }
         }
+        let candidates = std::mem::take(&mut survey.candidates);
+        for (path, _) in &candidates {
+            // A lock that nobody has or wants now, and soon again.
+            if earlier.remove(path).is_some() {
+                survey.locks.insert(path.clone(), LockDirectory::default());
+            }
+        }
+        let is_lock = |path: &str| survey.locks.contains_key(path);
+        self.candidates = candidates.into_iter().filter(|(path, _)| !is_lock(path)).collect();
+        self.survey = survey;
+        self.has_news = false;
+        self.whole = Some(Whole { at: now(), took, requests, has_failed: false });
     }
-    parts.remove(&SessionId::NONE);
-    let unknown = Session::default();
-    let ids: BTreeSet<SessionId> = sessions.by_id.keys().chain(parts.keys()).copied().collect();
-    let nothing = Part::default();
-    let mut all: Vec<(SessionId, &Session, &Part<'_>)> = ids
-        .into_iter()
-        .map(|id| {
-            let session = sessions.by_id.get(&id).unwrap_or(&unknown);
-            (id, session, parts.get(&id).unwrap_or(&nothing))
-        })
-        .collect();
-    all.sort_by_key(|(_, session, part)| {
-        let has_part = !part.holds.is_empty() || !part.waits.is_empty();
-        std::cmp::Reverse((has_part, session.ephemerals, session.watches))
-    });
-    let entry = |(id, session, part): &(SessionId, &Session, &Part<'_>)| {
-        let connection = session.connection.as_ref();
-        let first = |paths: &[&str]| json!(paths.get(..PATHS_OF_SESSION_MAX).unwrap_or(paths));
-        let value = json!({
-            "client": connection.map(|connection| &connection.address),
-            "server": connection.map(|connection| &connection.server),
-            "timeout_ms": connection.map(|connection| connection.timeout_ms),
-            "silent_ms": connection.map(|connection| connection.silent_ms),
-            "last": connection.map(|connection| &connection.last),
-            "ephemerals": session.ephemerals,
-            "watches": session.watches,
-            "holds": first(&part.holds),
-            "waits": first(&part.waits),
-            "holds_total": part.holds.len(),
-            "waits_total": part.waits.len(),
-            "is_console": *id == own,
+
+    /// Makes what is told of the queues at a directory.
+    fn show(&mut self, path: &str) {
+        let mut earlier = self.shown.remove(path).unwrap_or_default();
+        let now_ms = self.survey.now_ms;
+        let mut all = Vec::new();
+        for (path, queue) in self.survey.queues_of(path) {
+            // A path has no line end.
+            let key = format!("{path}\n{}", queue.recipe.text());
+            self.holders.learn(&key, &queue, now_ms);
+            let since = self.holders.since.get(&key);
+            let since = |row: &Row<'_>| {
+                let holder = (row.place.name.clone(), row.place.znode.czxid);
+                since.and_then(|since| since.get(&holder)).copied()
+            };
+            let is_herd = |finding: &&Finding| {
+                finding.kind == Kind::Herd && finding.paths.iter().any(|known| known == path)
+            };
+            let in_cycle = |name: &str| {
+                !self.in_cycles.is_empty()
+                    && self.in_cycles.contains(&(path.to_owned(), name.to_owned()))
+            };
+            let about = About {
+                sessions: &self.sessions,
+                herd: self.findings.iter().find(is_herd).map(|finding| finding.what.as_str()),
+                since: &since,
+                in_cycle: &in_cycle,
+            };
+            let text: Json = shown::line(path, &queue, &about).into();
+            let known = earlier.iter_mut().find(|known| known.key == key && known.text == text);
+            let text = known.map_or(text, |known| Arc::clone(&known.text));
+            let hold = queue.rows.iter().filter(|row| row.role.holds()).count();
+            all.push(Shown { key, text, hold, wait: shown::waiting(&queue) });
+        }
+        if !all.is_empty() {
+            self.shown.insert(path.to_owned(), all);
+        }
+    }
+
+    /// What the page shows now.
+    pub(super) fn model(&self) -> Model {
+        let mut queues: Vec<&Shown> = self.shown.values().flatten().collect();
+        let totals = json!({
+            "locks": queues.len(),
+            "hold": queues.iter().map(|it| it.hold).sum::<usize>(),
+            "wait": queues.iter().map(|it| it.wait).sum::<usize>(),
+            "sessions": self.sessions.by_id.len(),
+            "znodes": self.survey.znodes,
+            "is_cut": self.survey.is_cut,
+            "hand_overs": self.holders.hand_overs,
+            "findings": self.findings.len(),
         });
-        (id.to_string(), value)
-    };
-    all.iter().take(SESSIONS_MAX).map(entry).collect()
+        if queues.len() > LOCKS_MAX {
+            queues.sort_by_key(|it| std::cmp::Reverse(it.wait));
+            queues.truncate(LOCKS_MAX);
+        }
+        let entry = |it: &Shown| (it.key.clone(), Arc::clone(&it.text));
+        let entries: Entries = queues.into_iter().map(entry).collect();
+        let base = match &self.trouble {
+            Some(trouble) => self.base.clone().with("trouble", trouble.as_str()),
+            None => self.base.clone(),
+        };
+        base.with("time_ms", self.survey.now_ms)
+            .with("totals", totals)
+            .with_entries("locks", entries)
+    }
 }
 
-/// The watched paths: how many have how many watchers, and those that have most.
-fn watches(sessions: &Sessions) -> Value {
-    let watchers = &sessions.watchers;
-    let bucket = |from: usize, to: Option<usize>| {
-        let is_in = |count: usize| count >= from && to.is_none_or(|to| count <= to);
-        let paths = watchers.values().filter(|all| is_in(all.len())).count();
-        json!({ "from": from, "to": to, "paths": paths })
-    };
-    let buckets = [(1, Some(1)), (2, Some(9)), (10, Some(99)), (100, Some(999)), (1_000, None)];
-    let mut most: Vec<_> = watchers.iter().collect();
-    most.sort_by_key(|(_, all)| std::cmp::Reverse(all.len()));
-    let path = |(path, all): &(&String, &Vec<SessionId>)| {
-        let named = all.iter().take(WATCHERS_NAMED_MAX).map(ToString::to_string);
-        json!({ "path": path, "watchers": all.len(), "sessions": named.collect::<Value>() })
-    };
-    json!({
-        "paths": watchers.len(),
-        "watches": watchers.values().map(Vec::len).sum::<usize>(),
-        "is_whole": sessions.has_watches,
-        "fan_out": buckets.map(|(from, to)| bucket(from, to)),
-        "most": most.iter().take(WATCHED_PATHS_MAX).map(path).collect::<Value>(),
-    })
-}
+#[cfg(test)]
+mod tests {
+    use zoolet_layouts::{Directory, Znode};
+    use zoolet_protocol::Stat;
 
-fn cycle(cycle: &Cycle) -> Value {
-    let step = |step: &zoolet_layouts::Step| {
-        json!({
-            "path": step.path,
-            "waiter": step.waiter.to_string(),
-            "waiter_znode": step.waiter_place.name,
-            "holder": step.holder.to_string(),
-            "holder_znode": step.holder_place.name,
-        })
-    };
-    cycle.steps.iter().map(step).collect()
-}
+    use super::*;
 
-fn gap(gap: &Gap) -> Value {
-    json!({
-        "subject": gap.subject(),
-        "cause": gap.cause,
-        "lacks": gap.lacks,
-        "cure": gap.cure,
-    })
+    fn looks() -> Looks {
+        let options =
+            ScanOptions { rate: 100, znodes_max: 1_000, children_max: 1_000, frame_bytes: 1 << 20 };
+        Looks::new("/", options)
+    }
+
+    fn znode(czxid: i64) -> Znode {
+        Znode { session: SessionId(1), czxid: Zxid(czxid), ctime: 0 }
+    }
+
+    /// A tree with one lock, of which a znode was created by this transaction.
+    fn tree(requests: u64, pzxid: i64, czxid: i64) -> Survey {
+        let mut survey = Survey { requests, ..Survey::default() };
+        let directory = Directory::of([("lock-0000000001", znode(czxid))]);
+        let stat = Stat { pzxid: Zxid(pzxid), ..Stat::default() };
+        let lock = LockDirectory { directory, stamp: Stamp::from(&stat), ..Default::default() };
+        survey.locks.insert("/lock".to_owned(), lock);
+        survey
+    }
+
+    fn take(looks: &mut Looks, survey: Survey, took: Duration) -> Value {
+        looks.take_slow(Some((survey, took)), Sessions::default(), SessionId(9), None);
+        let state: Value = serde_json::from_str(&looks.model().snapshot()).unwrap();
+        state["locks"]["/lock\nmutex"]["places"][0].clone()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tree_whose_reading_has_failed_is_read_again_after_a_pause_as_long_as_its_cost() {
+        let mut looks = looks();
+        assert!(looks.is_whole_due());
+        looks.failed(Duration::from_secs(20));
+        assert!(!looks.is_whole_due());
+        assert_eq!(looks.wait_for_tree(), Duration::from_secs(60));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(looks.is_whole_due());
+        take(&mut looks, tree(1_000, 1, 1), Duration::from_secs(5));
+        tokio::time::advance(Duration::from_secs(50)).await;
+        assert!(looks.is_whole_due());
+        looks.failed(Duration::from_secs(5));
+        assert!(!looks.is_whole_due(), "not at once");
+        assert_eq!(looks.wait_for_tree(), Duration::ZERO, "what is known is shown meanwhile");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tree_that_was_read_just_now_is_not_read_again_for_who_comes_back() {
+        let mut looks = looks();
+        take(&mut looks, tree(1_000, 1, 1), Duration::from_secs(5));
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert!(looks.pause() && !looks.is_whole_due());
+        tokio::time::advance(Duration::from_secs(50)).await;
+        assert!(!looks.pause(), "it is too old");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_znode_created_again_under_its_name_is_another_hold() {
+        let mut looks = looks();
+        assert_eq!(take(&mut looks, tree(1, 1, 1), Duration::ZERO)["saw_it_begin"], false);
+        assert_eq!(take(&mut looks, tree(1, 1, 1), Duration::ZERO)["saw_it_begin"], false);
+        assert_eq!(take(&mut looks, tree(1, 3, 3), Duration::ZERO)["saw_it_begin"], true);
+        looks.pause();
+        assert_eq!(take(&mut looks, tree(1, 4, 4), Duration::ZERO)["saw_it_begin"], false);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_quick_look_has_seen_later_stays() {
+        let mut looks = looks();
+        take(&mut looks, tree(1, 5, 5), Duration::ZERO);
+        let place = take(&mut looks, tree(1, 3, 3), Duration::ZERO);
+        assert_eq!(place["czxid"], "0x5", "the whole tree was read before: {place}");
+    }
 }

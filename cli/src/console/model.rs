@@ -1,72 +1,124 @@
 //! What the page shows, and what changes between two states of it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 /// The parts that have entries with keys. Of these only the entries that changed are sent.
 pub(super) const KEYED: [&str; 2] = ["locks", "sessions"];
 
-/// Entries by their keys.
-pub(super) type Entries = BTreeMap<String, Value>;
+/// A value as JSON. It is made once, for all states and messages that have it.
+pub(super) type Json = Arc<str>;
 
-/// A state of everything that the page shows.
+/// Entries by their keys.
+pub(super) type Entries = BTreeMap<String, Json>;
+
+/// A state of everything that the page shows. Clones share their parts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Model {
     /// Those of [`KEYED`], in its order.
-    entries: [Entries; KEYED.len()],
+    entries: [Arc<Entries>; KEYED.len()],
     /// What is sent whole when it changes.
-    plain: BTreeMap<&'static str, Value>,
+    plain: BTreeMap<&'static str, Json>,
+}
+
+/// A JSON object that is being written.
+struct Object(String);
+
+impl Object {
+    fn new() -> Self {
+        Self("{".to_owned())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.len() == 1
+    }
+
+    /// Begins a member.
+    fn name(&mut self, name: &str) -> &mut String {
+        if !self.is_empty() {
+            self.0.push(',');
+        }
+        self.0.push_str(&Value::from(name).to_string());
+        self.0.push(':');
+        &mut self.0
+    }
+
+    fn end(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+fn object<'a>(entries: impl Iterator<Item = (&'a String, &'a Json)>) -> String {
+    let mut object = Object::new();
+    for (key, value) in entries {
+        object.name(key).push_str(value);
+    }
+    object.end()
+}
+
+fn is_same(one: &Json, other: &Json) -> bool {
+    Arc::ptr_eq(one, other) || one == other
 }
 
 impl Model {
     /// With a part that is sent whole when it changes.
     pub(super) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
-        self.plain.insert(name, value.into());
+        self.plain.insert(name, value.into().to_string().into());
         self
     }
 
     /// With the entries of one of [`KEYED`].
-    pub(super) fn with_entries(mut self, name: &str, entries: Entries) -> Self {
+    pub(super) fn with_entries(mut self, name: &str, entries: impl Into<Arc<Entries>>) -> Self {
         let index = KEYED.iter().position(|known| *known == name);
-        self.entries[index.expect("the part is one of those with keys")] = entries;
+        self.entries[index.expect("the part is one of those with keys")] = entries.into();
         self
     }
 
-    /// All of it.
-    pub(super) fn snapshot(&self) -> Value {
-        let mut all: Map<String, Value> =
-            self.plain.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        for (name, entries) in KEYED.iter().zip(&self.entries) {
-            all.insert((*name).to_owned(), json!(entries));
+    /// All of it, as JSON.
+    pub(super) fn snapshot(&self) -> String {
+        let mut all = Object::new();
+        for (name, value) in &self.plain {
+            all.name(name).push_str(value);
         }
-        Value::Object(all)
+        for (name, entries) in KEYED.iter().zip(&self.entries) {
+            all.name(name).push_str(&object(entries.iter()));
+        }
+        all.end()
     }
 
-    /// What has to be put and removed in `earlier` to make this of it: plain parts by their names, and
-    /// of each keyed part `{"put": {..}, "gone": [..]}`. `None` if both are the same.
-    pub(super) fn since(&self, earlier: &Self) -> Option<Value> {
-        let mut changes = Map::new();
+    /// What has to be put and removed in `earlier` to make this of it, as JSON: plain parts by their names,
+    /// and of each keyed part `{"put": {..}, "gone": [..]}`. `None` if both are the same.
+    pub(super) fn since(&self, earlier: &Self) -> Option<String> {
+        let mut changes = Object::new();
         for (name, value) in &self.plain {
-            if earlier.plain.get(name) != Some(value) {
-                changes.insert((*name).to_owned(), value.clone());
+            if !earlier.plain.get(name).is_some_and(|old| is_same(old, value)) {
+                changes.name(name).push_str(value);
             }
         }
         for name in earlier.plain.keys().filter(|name| !self.plain.contains_key(*name)) {
-            changes.insert((*name).to_owned(), Value::Null);
+            changes.name(name).push_str("null");
         }
         for (name, (new, old)) in KEYED.iter().zip(self.entries.iter().zip(&earlier.entries)) {
-            let put: Map<String, Value> = new
-                .iter()
-                .filter(|(key, value)| old.get(*key) != Some(value))
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect();
+            if Arc::ptr_eq(new, old) {
+                continue;
+            }
+            let is_other = |(key, value): &(&String, &Json)| {
+                !old.get(*key).is_some_and(|old| is_same(old, value))
+            };
+            let put: Vec<_> = new.iter().filter(is_other).collect();
             let gone: Vec<&String> = old.keys().filter(|key| !new.contains_key(*key)).collect();
             if !put.is_empty() || !gone.is_empty() {
-                changes.insert((*name).to_owned(), json!({ "put": put, "gone": gone }));
+                let (put, gone) =
+                    (object(put.into_iter()), Value::from_iter(gone.into_iter().cloned()));
+                let text = changes.name(name);
+                write!(text, r#"{{"put":{put},"gone":{gone}}}"#).expect("a text takes all");
             }
         }
-        if changes.is_empty() { None } else { Some(Value::Object(changes)) }
+        if changes.is_empty() { None } else { Some(changes.end()) }
     }
 }
 
@@ -96,8 +148,13 @@ mod tests {
     }
 
     fn model() -> impl Strategy<Value = Model> {
-        let entries =
-            || prop::collection::btree_map("[ab]{1,2}", (0..3).prop_map(Value::from), 0..4);
+        let entries = || {
+            prop::collection::btree_map(
+                "[ab\"]{1,2}",
+                (0..3).prop_map(|it: i32| it.to_string().into()),
+                0..4,
+            )
+        };
         (entries(), entries(), prop::option::of(0..3), 0..2).prop_map(
             |(locks, sessions, trouble, time)| {
                 let model = Model::default().with("time_ms", time);
@@ -115,7 +172,9 @@ mod tests {
         fn a_state_and_its_changes_are_the_next_state(first in model(), second in model()) {
             match second.since(&first) {
                 Some(changes) => {
-                    prop_assert_eq!(applied(&first.snapshot(), &changes), second.snapshot());
+                    let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+                    let changed = applied(&parsed(&first.snapshot()), &parsed(&changes));
+                    prop_assert_eq!(changed, parsed(&second.snapshot()));
                 }
                 None => prop_assert_eq!(&first, &second),
             }

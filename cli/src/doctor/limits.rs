@@ -92,3 +92,9 @@ pub(crate) const ROWS_SHOWN_MAX: usize = 20;
 
 /// How long to wait for the end of the session.
 pub(crate) const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
+
+/// How many znodes are remembered below which locks may come.
+pub(crate) const CANDIDATES_MAX: usize = 2_000;
+
+/// The longest data of such a znode: it is read again and again.
+pub(crate) const CANDIDATE_BYTES_MAX: usize = 1 << 10;

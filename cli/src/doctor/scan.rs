@@ -15,10 +15,11 @@ use zoolet_layouts::{Name, Recipe, Style, Znode};
 use zoolet_protocol::{ErrorCode, MultiReadOp, MultiResult, Names, SessionId, Stat};
 
 use super::limits::{
-    ACLS_READ_MAX, BATCH_MAX, BATCH_START, EMPTY_FOR_MS, FRAME_PERCENT, NAME_BYTES,
-    PERMITS_BYTES_MAX, REPLY_BYTES_HIGH, REPLY_BYTES_LOW, REQUEST_BYTES_MAX,
+    ACLS_READ_MAX, BATCH_MAX, BATCH_START, CANDIDATE_BYTES_MAX, CANDIDATES_MAX, EMPTY_FOR_MS,
+    FRAME_PERCENT, NAME_BYTES, PERMITS_BYTES_MAX, REPLY_BYTES_HIGH, REPLY_BYTES_LOW,
+    REQUEST_BYTES_MAX,
 };
-use super::survey::{LockDirectory, LongList, Survey, child, split};
+use super::survey::{LockDirectory, LongList, Stamp, Survey, child, split};
 
 /// How a tree is read.
 #[derive(Debug, Clone, Copy)]
@@ -38,8 +39,8 @@ pub(crate) struct ScanOptions {
 enum Look {
     /// The data of a znode, and its Stat.
     Data(String),
-    /// The children of a znode, which had so many, and this data.
-    Children { path: String, count: i32, data: Bytes },
+    /// The children of a znode, which had so many, and this data and stamp.
+    Children { path: String, count: i32, data: Bytes, stamp: Stamp },
 }
 
 impl Look {
@@ -215,8 +216,8 @@ impl<'a> Scan<'a> {
             (Look::Data(path), MultiResult::Data(data, stat)) => {
                 self.found_data(&path, data.unwrap_or_default(), &stat);
             }
-            (Look::Children { path, data, .. }, MultiResult::Children(names)) => {
-                self.found_children(&path, &data, &names);
+            (Look::Children { path, data, stamp, .. }, MultiResult::Children(names)) => {
+                self.found_children(&path, &data, stamp, &names);
             }
             // It was deleted in between.
             (_, MultiResult::Error(ErrorCode::NO_NODE)) => {}
@@ -245,6 +246,13 @@ impl<'a> Scan<'a> {
         if self.only.as_ref().is_some_and(|only| !only.contains(path)) {
             return;
         }
+        if self.survey.candidates.len() < CANDIDATES_MAX
+            && stat.ephemeral_owner == SessionId::NONE
+            && data.len() <= CANDIDATE_BYTES_MAX
+            && Name::read(name).is_none()
+        {
+            self.survey.candidates.push((path.to_owned(), stat.into()));
+        }
         match stat.num_children {
             // Nobody had children here, or it is no directory.
             0 if stat.cversion == 0 => {}
@@ -257,12 +265,13 @@ impl<'a> Scan<'a> {
             }
             count => {
                 let data = if data.len() <= PERMITS_BYTES_MAX { data } else { Bytes::new() };
-                self.ahead.push(Look::Children { path: path.to_owned(), count, data });
+                let stamp = Stamp::from(stat);
+                self.ahead.push(Look::Children { path: path.to_owned(), count, data, stamp });
             }
         }
     }
 
-    fn found_children(&mut self, path: &str, data: &[u8], names: &Names) {
+    fn found_children(&mut self, path: &str, data: &[u8], stamp: Stamp, names: &Names) {
         // As in a reply: each name after its length.
         let bytes: usize = names.iter().map(|name| name.len() + 4).sum();
         if self.is_long(bytes) {
@@ -273,7 +282,7 @@ impl<'a> Scan<'a> {
         if names.iter().any(tells_of_a_lock) {
             let others = names.iter().filter(|name| Name::read(name).is_none());
             let first_other = others.min().map(str::to_owned);
-            let mut lock = LockDirectory { first_other, ..LockDirectory::default() };
+            let mut lock = LockDirectory { first_other, stamp, ..LockDirectory::default() };
             lock.directory.set_data(data);
             self.survey.locks.insert(path.to_owned(), lock);
         }
@@ -313,7 +322,7 @@ fn now_ms() -> i64 {
 }
 
 /// Whether a child with this name may hold or wait.
-fn tells_of_a_lock(name: &str) -> bool {
+pub(crate) fn tells_of_a_lock(name: &str) -> bool {
     Name::read(name).is_some_and(|name| {
         let recipe = name.style.recipe();
         recipe.excludes() || recipe == Recipe::Lease || name.style == Style::BarrierReady

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use zoolet_layouts::{Directory, Part, Place, Queue, Recipe, Site, Step, Style, semaphore};
-use zoolet_protocol::{Acl, SessionId};
+use zoolet_protocol::{Acl, SessionId, Stat, Zxid};
 
 use super::sessions::Sessions;
 
@@ -25,16 +25,38 @@ pub(crate) struct Survey {
     pub(crate) requests: u64,
     /// Paths that the client may not read.
     pub(crate) unreadable: Vec<String>,
+    /// Znodes that are no ephemerals, whose names are of no recipe and whose data is short: below these
+    /// locks may come. Up to some number.
+    pub(crate) candidates: Vec<(String, Stamp)>,
     /// Whether the look ended before the tree, at the limit of the options.
     pub(crate) is_cut: bool,
     /// When it ended, by the clock of this machine, in milliseconds since 1970.
     pub(crate) now_ms: i64,
 }
 
+/// What tells whether the children of a znode, or its data, are the same: the transactions that created it,
+/// set its data and changed its children, and how often these changed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) czxid: Zxid,
+    pub(crate) mzxid: Zxid,
+    pub(crate) pzxid: Zxid,
+    pub(crate) cversion: i32,
+}
+
+impl From<&Stat> for Stamp {
+    fn from(stat: &Stat) -> Self {
+        let Stat { czxid, mzxid, pzxid, cversion, .. } = *stat;
+        Self { czxid, mzxid, pzxid, cversion }
+    }
+}
+
 /// A directory in which someone may hold or wait.
 #[derive(Debug, Default)]
 pub(crate) struct LockDirectory {
     pub(crate) directory: Directory,
+    /// Of its own znode, before its children were read.
+    pub(crate) stamp: Stamp,
     /// The first of the other names, in the order of text.
     pub(crate) first_other: Option<String>,
     /// Who may do what there, if that was asked.
@@ -65,6 +87,20 @@ impl LockDirectory {
         self.directory.places().any(is_it)
     }
 
+    fn learn(&mut self, path: &str, sessions: &Sessions) {
+        let mut strangers = self.directory.strangers();
+        strangers.retain(|(later, ahead, _)| {
+            let is_watched = |place: &Place| {
+                let watching = sessions.watchers.get(&child(path, &place.name));
+                watching.is_some_and(|all| all.iter().any(|it| self.has(*later, *it)))
+            };
+            self.directory.places().any(|place| place.style == *ahead && is_watched(place))
+        });
+        for (later, ahead, _) in strangers {
+            self.directory.learn(later, ahead);
+        }
+    }
+
     /// Whether permits of Curator's semaphore stand here.
     fn has_permits(&self) -> bool {
         self.directory.styles().any(|style| style == Style::CuratorPermit)
@@ -74,30 +110,42 @@ impl LockDirectory {
 impl Survey {
     /// The queues of all paths. Both directories of a semaphore are one queue, at its path.
     pub(crate) fn queues(&self) -> Vec<(&str, Queue<'_>)> {
+        self.locks.keys().flat_map(|path| self.queues_of(path)).collect()
+    }
+
+    /// The queues that are told at this directory.
+    pub(crate) fn queues_of(&self, path: &str) -> Vec<(&str, Queue<'_>)> {
+        let Some((path, lock)) = self.locks.get_key_value(path) else { return Vec::new() };
+        let site = Site::of(path);
         let mut queues = Vec::new();
-        for (path, lock) in &self.locks {
-            let site = Site::of(path);
-            match site.part {
-                // It is told with its permits.
-                Part::Gate if self.permits_of(site.root).is_some() => continue,
-                Part::Permits if lock.has_permits() => {
-                    let gate = self.directory(&child(site.root, Site::GATE));
-                    queues.push((site.root, semaphore(&lock.directory, gate)));
-                    continue;
-                }
-                Part::Gate | Part::Permits | Part::Line => {}
+        match site.part {
+            // It is told with its permits.
+            Part::Gate if self.permits_of(site.root).is_some() => return queues,
+            Part::Permits if lock.has_permits() => {
+                let gate = self.directory(&child(site.root, Site::GATE));
+                queues.push((site.root, semaphore(&lock.directory, gate)));
             }
-            for queue in lock.directory.queues() {
-                if queue.recipe == Recipe::KazooSemaphore {
-                    let gate = self.directory(&format!("{path}-__lock__"));
-                    queues.push((path.as_str(), semaphore(&lock.directory, gate)));
-                } else if queue.recipe.excludes() || queue.recipe == Recipe::Lease {
-                    queues.push((path.as_str(), queue));
+            Part::Gate | Part::Permits | Part::Line => {
+                for queue in lock.directory.queues() {
+                    if queue.recipe == Recipe::KazooSemaphore {
+                        let gate = self.directory(&format!("{path}-__lock__"));
+                        queues.push((path.as_str(), semaphore(&lock.directory, gate)));
+                    } else if queue.recipe.excludes() || queue.recipe == Recipe::Lease {
+                        queues.push((path.as_str(), queue));
+                    }
                 }
             }
         }
         queues.retain(|(_, queue)| !queue.rows.is_empty());
         queues
+    }
+
+    /// The directories whose queues may be others when this one has changed.
+    pub(crate) fn touched_by(path: &str) -> [String; 5] {
+        let root = Site::of(path).root;
+        let parts = [child(root, Site::PERMITS), child(root, Site::GATE)];
+        let [permits, gate] = parts;
+        [path.to_owned(), root.to_owned(), permits, gate, format!("{root}-__lock__")]
     }
 
     /// Those that stand in a directory; nobody if it was not found.
@@ -120,16 +168,19 @@ impl Survey {
     /// with a place of the one watches a place of the other. Those behind it watch places of their own.
     pub(crate) fn learn(&mut self, sessions: &Sessions) {
         for (path, lock) in &mut self.locks {
-            let mut strangers = lock.directory.strangers();
-            strangers.retain(|(later, ahead, _)| {
-                let is_watched = |place: &Place| {
-                    let watching = sessions.watchers.get(&child(path, &place.name));
-                    watching.is_some_and(|all| all.iter().any(|it| lock.has(*later, *it)))
-                };
-                lock.directory.places().any(|place| place.style == *ahead && is_watched(place))
-            });
-            for (later, ahead, _) in strangers {
-                lock.directory.learn(later, ahead);
+            lock.learn(path, sessions);
+        }
+    }
+
+    /// The same in some directories.
+    pub(crate) fn learn_in<'a>(
+        &mut self,
+        paths: impl Iterator<Item = &'a str>,
+        sessions: &Sessions,
+    ) {
+        for path in paths {
+            if let Some(lock) = self.locks.get_mut(path) {
+                lock.learn(path, sessions);
             }
         }
     }

@@ -50,8 +50,10 @@ impl Scene {
         let server = TestServer::builder().tcp().start().await.unwrap();
         let client = server.connect().await.unwrap();
         let servers = server.address().unwrap().to_string();
-        let fixed = ["console", &servers, "--listen", listen, "--interval", "100ms"];
-        let mut console = command(&[&fixed, options].concat()).spawn().unwrap();
+        let fixed = ["console", &servers, "--listen", listen];
+        let is_slow = options.contains(&"--interval");
+        let often = if is_slow { &[][..] } else { &["--interval", "100ms"] };
+        let mut console = command(&[&fixed, often, options].concat()).spawn().unwrap();
         let mut stdout = BufReader::new(console.stdout.take().unwrap()).lines();
         let line = within_limit(stdout.next_line()).await.unwrap().unwrap();
         let (_, url) = line.split_once(" on http://").unwrap();
@@ -391,6 +393,33 @@ async fn a_lock_that_passes_on_is_seen_as_a_change() {
     assert_eq!(lock["places"][0]["saw_it_begin"], true, "{lock}");
     assert!(state["totals"]["hand_overs"].as_u64().unwrap() >= 1, "{state}");
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn queues_are_looked_at_more_often_than_the_rest() {
+    // Every ten seconds, and the queues ten times as often.
+    let scene = Scene::new(&["--interval", "10s"]).await;
+    let id = scene.client.session_id().to_string();
+    let mutex = InterProcessMutex::new(&scene.client, "/lock").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let mut view = scene.view().await;
+    let first = view.until(|state| holder(state, "/lock") == Some(id.as_str())).await;
+    guard.release().await.unwrap();
+    let empty = view.until(|state| state["locks"].as_object().unwrap().is_empty()).await;
+    // The directory is known, though nobody stood there.
+    let _guard = mutex.acquire().await.unwrap();
+    let second = view.until(|state| holder(state, "/lock") == Some(id.as_str())).await;
+    assert_eq!(
+        (&first["looked_ms"], &empty["looked_ms"]),
+        (&second["looked_ms"], &second["looked_ms"])
+    );
+    assert_eq!(second["totals"]["hand_overs"], 1, "{second}");
+    // A new directory of a small tree is no matter of the slow look's pause either.
+    let _other = InterProcessMutex::new(&scene.client, "/other").unwrap().acquire().await.unwrap();
+    let third = view.until(|state| holder(state, "/other") == Some(id.as_str())).await;
+    let time = |state: &Value| state["time_ms"].as_i64().unwrap();
+    let took_ms = time(&third) - time(&second);
+    assert!(took_ms < 9_000, "{took_ms}");
 }
 
 #[tokio::test]

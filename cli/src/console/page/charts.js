@@ -32,14 +32,14 @@ export class Charts {
     this.root = element("div", {}, this.note, this.charts);
   }
 
-  /** Every state is a sample, whichever view is shown. */
+  /** Every look at the servers is a sample, whichever view is shown. */
   count(state) {
-    if (state.totals && state.time_ms !== this.last?.time_ms) this.take(state);
+    if (state.totals && state.looked_ms !== this.last?.time_ms) this.take(state);
     return { text: "", isAlarm: false };
   }
 
   take(state) {
-    const { time_ms, totals, metrics } = state;
+    const { looked_ms: time_ms, totals, metrics } = state;
     const { last } = this;
     const seconds = last ? (time_ms - last.time_ms) / 1000 : 0;
     // A counter that is smaller than before was reset: there is no rate then.
@@ -60,7 +60,8 @@ export class Charts {
     this.last = { time_ms, totals: { ...totals }, metrics: metrics && { ...metrics } };
   }
 
-  show(state) {
+  show(state, changed) {
+    if (changed && !changed.has("looked_ms")) return;
     if (this.samples.length === 0) {
       this.note.textContent = "Nothing was received yet.";
       return;

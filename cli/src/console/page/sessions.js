@@ -55,7 +55,8 @@ export class Sessions {
     this.show(this.page.live.state);
   }
 
-  show(state) {
+  show(state, changed) {
+    if (changed && !changed.has("looked_ms") && !changed.has("sessions")) return;
     if (!state?.totals) {
       this.summary.textContent = "The servers are being asked.";
       return;
@@ -77,7 +78,7 @@ export class Sessions {
     const hidden = entries.length - rows.length;
     this.more.hidden = hidden === 0;
     this.more.textContent = `Show ${grouped(Math.min(PAGE, hidden))} more of ${grouped(hidden)}`;
-    this.asOf = state.time_ms;
+    this.asOf = state.looked_ms;
     this.tick();
   }
 

@@ -26,7 +26,8 @@ export class Watches {
     return { text: watches ? grouped(watches) : "", isAlarm: false };
   }
 
-  show(state) {
+  show(state, changed) {
+    if (changed && !changed.has("watches")) return;
     const { watches } = state ?? {};
     if (!watches) {
       this.summary.textContent = "The servers are being asked.";
