@@ -1,9 +1,10 @@
 //! The children of one directory, and who of them holds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use zoolet_protocol::{SessionId, Stat, Zxid};
 
+use crate::line::Line;
 use crate::name::Name;
 use crate::role::{Role, role};
 use crate::style::{Recipe, Style};
@@ -59,8 +60,12 @@ impl Place {
     /// The position among all places of a directory. A writer that also reads has two places with one
     /// number; the one that writes comes first.
     pub(crate) fn order(&self) -> (u32, bool, &str) {
-        let number = self.number.unwrap_or_default().cast_unsigned();
-        (number, self.style.is_shared(), &self.name)
+        (self.number_order(), self.style.is_shared(), &self.name)
+    }
+
+    /// The number as it grows: after the greatest positive number come the negative ones.
+    pub(crate) fn number_order(&self) -> u32 {
+        self.number.unwrap_or_default().cast_unsigned()
     }
 
     pub(crate) fn is_of_session(&self, other: &Self) -> bool {
@@ -71,7 +76,8 @@ impl Place {
 /// The children of one directory. It takes them one by one, as a log has them, or at once.
 ///
 /// Adding and removing a child takes a time logarithmic in their number. [`Directory::holders`] takes a
-/// time in proportion to those that hold, with one exception: readers that wait are looked at too.
+/// time in proportion to those that hold, with one exception: it also looks at the readers between the first
+/// writer and the first one of another session.
 ///
 /// ```
 /// use zoolet_layouts::{Directory, Role, Znode};
@@ -86,15 +92,13 @@ impl Place {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Directory {
-    lines: BTreeMap<Style, Line>,
+    /// Sorted by style: most directories have one or two.
+    lines: Vec<(Style, Line)>,
     others: u64,
     permits: Option<u32>,
     /// Styles of which the first waits for the second, though its unchanged locks do not.
     learned: BTreeSet<(Style, Style)>,
 }
-
-/// The places of one style, by their numbers.
-type Line = BTreeMap<(u32, String), Place>;
 
 impl Directory {
     /// Without children.
@@ -120,10 +124,35 @@ impl Directory {
             self.others += 1;
             return None;
         };
-        let Name { style, number, .. } = read;
-        let place = Place { name: name.to_owned(), style, number, znode };
-        self.lines.entry(style).or_default().insert((read.order(), name.to_owned()), place);
-        Some(style)
+        self.add(&read, znode);
+        Some(read.style)
+    }
+
+    /// Adds a child whose name is read already.
+    ///
+    /// ```
+    /// use zoolet_layouts::{Directory, Name, Znode};
+    ///
+    /// let name = Name::read("lock-0000000001").unwrap();
+    /// let mut directory = Directory::new();
+    /// directory.add(&name, Znode::default());
+    /// assert_eq!(directory.find(&name), directory.place("lock-0000000001"));
+    /// assert_eq!(directory.take(&name).unwrap().number, Some(1));
+    /// assert!(directory.is_empty());
+    /// ```
+    pub fn add(&mut self, name: &Name<'_>, znode: Znode) {
+        let Name { style, number, text } = *name;
+        let place = Place { name: text.to_owned(), style, number, znode };
+        let index = match self.lines.binary_search_by_key(&style, |(style, _)| *style) {
+            Ok(index) => index,
+            Err(index) => {
+                self.lines.insert(index, (style, Line::default()));
+                index
+            }
+        };
+        if let Some((_, line)) = self.lines.get_mut(index) {
+            line.insert(place);
+        }
     }
 
     /// Removes a child.
@@ -132,10 +161,16 @@ impl Directory {
             self.others = self.others.saturating_sub(1);
             return None;
         };
-        let line = self.lines.get_mut(&read.style)?;
-        let place = line.remove(&(read.order(), name.to_owned()));
+        self.take(&read)
+    }
+
+    /// Removes a child whose name is read already.
+    pub fn take(&mut self, name: &Name<'_>) -> Option<Place> {
+        let index = self.lines.iter().position(|(style, _)| *style == name.style)?;
+        let (_, line) = self.lines.get_mut(index)?;
+        let place = line.remove(name);
         if line.is_empty() {
-            self.lines.remove(&read.style);
+            self.lines.remove(index);
         }
         place
     }
@@ -179,19 +214,36 @@ impl Directory {
     /// The child of this name, if it is one of a recipe.
     #[must_use]
     pub fn place(&self, name: &str) -> Option<&Place> {
-        let read = Name::read(name)?;
-        self.lines.get(&read.style)?.get(&(read.order(), name.to_owned()))
+        self.find(&Name::read(name)?)
+    }
+
+    /// The child of this name, which is read already.
+    #[must_use]
+    pub fn find(&self, name: &Name<'_>) -> Option<&Place> {
+        self.line(name.style)?.get(name)
     }
 
     /// All children with names of recipes, by style and then by number.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
-        self.lines.values().flat_map(BTreeMap::values)
+        self.lines.iter().flat_map(|(_, line)| line.iter())
+    }
+
+    /// The first child of each style.
+    pub(crate) fn firsts(&self) -> impl Iterator<Item = &Place> {
+        self.lines.iter().filter_map(|(_, line)| line.first())
+    }
+
+    /// The number of those that stand in a line, where they hold or wait.
+    #[must_use]
+    pub fn places_in_line(&self) -> usize {
+        let lines = self.lines.iter().filter(|(style, _)| style.is_place());
+        lines.map(|(_, line)| line.len()).sum()
     }
 
     /// The number of children with names of recipes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lines.values().map(BTreeMap::len).sum()
+        self.lines.iter().map(|(_, line)| line.len()).sum()
     }
 
     /// Whether no child has a name of a recipe.
@@ -208,7 +260,7 @@ impl Directory {
 
     /// The styles of the names that stand here.
     pub fn styles(&self) -> impl Iterator<Item = Style> {
-        self.lines.keys().copied()
+        self.lines.iter().map(|(style, _)| *style)
     }
 
     /// Whether someone stands here who holds or waits: in the line of a lock or of an election, or
@@ -223,24 +275,93 @@ impl Directory {
     #[must_use]
     pub fn holders(&self) -> Vec<(&Place, Role)> {
         let mut holders = Vec::new();
-        for (&style, line) in &self.lines {
-            let Some(recipe) = self.recipe_of(style).filter(|recipe| recipe.excludes()) else {
+        for (style, line) in &self.lines {
+            let style = *style;
+            let Some(role) = self.role_of_holder(style) else {
                 if style == Style::KazooLease {
-                    holders.extend(line.values().map(|place| (place, Role::Holds)));
+                    holders.extend(line.iter().map(|place| (place, Role::Holds)));
                 }
                 continue;
             };
-            let role = role(style, recipe, true);
-            if style.is_place() && !style.is_shared() {
+            if !style.is_place() {
+                holders.extend(line.iter().map(|place| (place, role)));
+            } else if style.is_shared() {
+                let stop = self.stop(style).map(Place::order);
+                let may = line.iter().take_while(|place| stop.is_none_or(|it| place.order() < it));
+                let hold = may.filter(|place| !self.has_to_wait(place));
+                holders.extend(hold.map(|place| (place, role)));
+            } else {
                 // Each waits for the one before it.
-                let first = line.values().next().filter(|place| !self.has_to_wait(place));
+                let first = line.first().filter(|place| !self.has_to_wait(place));
                 holders.extend(first.map(|place| (place, role)));
-                continue;
             }
-            let hold = line.values().filter(|place| !style.is_place() || !self.has_to_wait(place));
-            holders.extend(hold.map(|place| (place, role)));
         }
         holders
+    }
+
+    /// What a place of this directory holds, as [`Directory::holders`] tells it. `None` if it waits, and for a
+    /// lease of kazoo. It costs no more than logarithmic time, whoever else stands here.
+    ///
+    /// ```
+    /// use zoolet_layouts::{Directory, Role, Znode};
+    ///
+    /// let names = ["__READ__0000000001", "__WRIT__0000000002"];
+    /// let directory = Directory::of(names.map(|name| (name, Znode::default())));
+    /// let holds = |name| directory.holds(directory.place(name).unwrap());
+    /// assert_eq!(names.map(holds), [Some(Role::Reads), None]);
+    /// ```
+    #[must_use]
+    pub fn holds(&self, place: &Place) -> Option<Role> {
+        let role = self.role_of_holder(place.style)?;
+        (!place.style.is_place() || !self.has_to_wait(place)).then_some(role)
+    }
+
+    /// Those that hold and had to wait for `gone` while it stood here, by style, then by number: all that its
+    /// removal has made a holder, and possibly some that held before. It takes a time in proportion to them, with
+    /// the exception that [`Directory::holders`] has too.
+    ///
+    /// ```
+    /// use zoolet_layouts::{Directory, Role, Znode};
+    ///
+    /// let names = ["__WRIT__0000000001", "__READ__0000000002", "__READ__0000000003"];
+    /// let mut directory = Directory::of(names.map(|name| (name, Znode::default())));
+    /// let gone = directory.remove(names[0]).unwrap();
+    /// let freed = directory.freed_by(&gone);
+    /// assert_eq!((freed.len(), freed[0].1), (2, Role::Reads));
+    /// ```
+    #[must_use]
+    pub fn freed_by(&self, gone: &Place) -> Vec<(&Place, Role)> {
+        let mut freed = Vec::new();
+        for (style, line) in &self.lines {
+            let style = *style;
+            if !style.is_place() || self.towards(style, gone.style) != Towards::Waits {
+                continue;
+            }
+            let Some(role) = self.role_of_holder(style) else { continue };
+            if style.is_shared() {
+                let stop = self.stop(style).map(Place::order);
+                let may = line.from(gone).filter(|place| place.order() > gone.order());
+                let may = may.take_while(|place| stop.is_none_or(|it| place.order() < it));
+                let hold = may.filter(|place| !self.has_to_wait(place));
+                freed.extend(hold.map(|place| (place, role)));
+            } else {
+                let first = line.first().filter(|place| place.order() > gone.order());
+                let first = first.filter(|place| !self.has_to_wait(place));
+                freed.extend(first.map(|place| (place, role)));
+            }
+        }
+        freed
+    }
+
+    /// Whether somebody who stands here waits for a place. Behind the greatest number, where a server puts a new
+    /// one, nobody does.
+    #[must_use]
+    pub fn is_waited_for(&self, place: &Place) -> bool {
+        let mut behind = self.lines.iter().filter(|(style, line)| {
+            line.last().is_some_and(|last| last.order() > place.order())
+                && self.towards(*style, place.style) == Towards::Waits
+        });
+        behind.next().is_some()
     }
 
     /// The styles that stand here in lines together and do not exclude one another: a lock of the first
@@ -258,7 +379,7 @@ impl Directory {
     /// What names of this style are for in this directory. `None` if only the others of the directory
     /// could tell, and do not.
     pub(crate) fn recipe_of(&self, style: Style) -> Option<Recipe> {
-        let has = |style| self.lines.contains_key(&style);
+        let has = |style| self.line(style).is_some();
         match style {
             Style::KazooLock if has(Style::KazooRead) => Some(Recipe::KazooReadWriteLock),
             Style::KazooPermit if self.permits.is_some() => Some(Recipe::KazooSemaphore),
@@ -271,18 +392,43 @@ impl Directory {
         }
     }
 
+    fn line(&self, style: Style) -> Option<&Line> {
+        self.lines.iter().find(|(it, _)| *it == style).map(|(_, line)| line)
+    }
+
+    /// What a holder of this style does here. `None` if what it has excludes nobody.
+    fn role_of_holder(&self, style: Style) -> Option<Role> {
+        let recipe = self.recipe_of(style).filter(|recipe| recipe.excludes())?;
+        Some(role(style, recipe, true))
+    }
+
+    /// The lines for whose places those of a style wait.
+    fn waited_for(&self, style: Style) -> impl Iterator<Item = &Line> {
+        let lines = self.lines.iter();
+        let waits = move |ahead| self.towards(style, ahead) == Towards::Waits;
+        lines.filter(move |(ahead, _)| waits(*ahead)).map(|(_, line)| line)
+    }
+
     /// Whether a place waits for another one.
     fn has_to_wait(&self, place: &Place) -> bool {
-        let waited_for = self
-            .lines
-            .iter()
-            .filter(|(ahead, _)| self.towards(place.style, **ahead) == Towards::Waits);
-        let mut waited_for = waited_for.map(|(_, line)| {
-            let before = line.values().take_while(|ahead| ahead.order() < place.order());
+        let mut waited_for = self.waited_for(place.style).map(|line| {
+            let before = line.iter().take_while(|ahead| ahead.order() < place.order());
             // Who writes may read too.
             before.filter(|ahead| !(place.style.is_shared() && ahead.is_of_session(place)))
         });
         waited_for.any(|mut before| before.next().is_some())
+    }
+
+    /// The first place behind which nobody of a shared style holds: those ahead of it for which the style waits
+    /// are of one other session.
+    fn stop(&self, style: Style) -> Option<&Place> {
+        let firsts = self.waited_for(style).filter_map(Line::first);
+        let first = firsts.min_by(|a, b| a.order().cmp(&b.order()))?;
+        let others = self.waited_for(style).filter_map(|line| {
+            let mut others = line.iter().filter(|place| !place.is_of_session(first));
+            others.next()
+        });
+        others.min_by(|a, b| a.order().cmp(&b.order()))
     }
 }
 

@@ -6,7 +6,8 @@
 //!
 //! - [`Name::read`] tells from a name alone which library wrote it, and for what: its [`Style`].
 //! - [`Directory`] takes the children of one directory, one by one or at once, and tells who holds
-//!   ([`Directory::holders`]) and the whole [`Queue`]s.
+//!   ([`Directory::holders`]) and the whole [`Queue`]s. [`Directory::holds`] and [`Directory::freed_by`] tell what one
+//!   change has done, at a cost that does not grow with the others.
 //! - [`semaphore`] does so for the two directories of a semaphore.
 //! - [`WaitGraph`] takes queues of many paths and finds those that wait for each other in a cycle.
 //!
@@ -15,6 +16,7 @@
 
 mod directory;
 mod lease;
+mod line;
 mod name;
 mod queue;
 mod role;
@@ -28,7 +30,7 @@ pub use self::lease::Lease;
 pub use self::name::Name;
 pub use self::queue::{Queue, Row};
 pub use self::role::Role;
-pub use self::semaphore::{Part, Site, semaphore};
+pub use self::semaphore::{Part, Site, front_of_gate, semaphore};
 pub use self::style::{Recipe, Style};
 pub use self::towards::Towards;
 pub use self::wait_graph::{Cycle, Step, WaitGraph};

@@ -93,7 +93,7 @@ pub fn semaphore<'a>(permits: &'a Directory, gate: &'a Directory) -> Queue<'a> {
         let is_kazoos = place.style == Style::KazooPermit && permits.permits().is_some();
         place.style == Style::CuratorPermit || is_kazoos
     };
-    let mut wants: Vec<&Place> = gate.places().filter(|place| is_of_gate(place)).collect();
+    let mut wants: Vec<&Place> = gate.places().filter(|place| is_of_gate(place.style)).collect();
     wants.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
     let front = wants.first().copied();
     let is_asked_for = |place: &Place| {
@@ -129,8 +129,23 @@ pub fn semaphore<'a>(permits: &'a Directory, gate: &'a Directory) -> Queue<'a> {
     Queue { recipe, rows }
 }
 
-fn is_of_gate(place: &Place) -> bool {
-    matches!(place.style, Style::CuratorLock | Style::GoLock | Style::OtherLock | Style::KazooLock)
+/// Who stands in front of those that want permits: the only one that asks for some. Its cost does not grow with
+/// those behind it.
+///
+/// ```
+/// use zoolet_layouts::{Directory, Znode, front_of_gate};
+///
+/// let names = ["lock-0000000002", "lock-0000000001"];
+/// let gate = Directory::of(names.map(|name| (name, Znode::default())));
+/// assert_eq!(front_of_gate(&gate).unwrap().number, Some(1));
+/// ```
+#[must_use]
+pub fn front_of_gate(gate: &Directory) -> Option<&Place> {
+    gate.firsts().filter(|place| is_of_gate(place.style)).min_by(|a, b| a.order().cmp(&b.order()))
+}
+
+fn is_of_gate(style: Style) -> bool {
+    matches!(style, Style::CuratorLock | Style::GoLock | Style::OtherLock | Style::KazooLock)
 }
 
 #[cfg(test)]

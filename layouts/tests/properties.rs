@@ -1,9 +1,9 @@
 //! Properties of directories, whatever their names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use zoolet_layouts::{Directory, Name, Role, Style, WaitGraph, Znode};
+use zoolet_layouts::{Directory, Name, Place, Role, Style, WaitGraph, Znode};
 use zoolet_protocol::{SessionId, Zxid};
 
 /// Names of all styles, names that look like them, and any others.
@@ -60,6 +60,38 @@ proptest! {
         let shown = rows.filter(|row| row.role.holds());
         let shown: BTreeSet<_> = shown.map(|row| (row.place.name.clone(), row.role)).collect();
         prop_assert_eq!(holders, shown);
+    }
+
+    /// One change tells who holds then, as a look at all does: the places come and go one by one.
+    #[test]
+    fn holders_follow_from_the_changes(changes in prop::collection::vec((any::<bool>(), children()), 1..6)) {
+        let named = |place: &Place| place.name.clone();
+        let mut directory = Directory::new();
+        let mut holding: BTreeMap<String, Role> = BTreeMap::new();
+        for (name, znode, comes) in changes.iter().flat_map(|(comes, children)| {
+            children.iter().map(move |(name, znode)| (name, *znode, *comes))
+        }) {
+            let gone = directory.remove(name);
+            holding.remove(name);
+            let freed = gone.iter().flat_map(|gone| directory.freed_by(gone));
+            holding.extend(freed.map(|(place, role)| (named(place), role)));
+            if comes && directory.insert(name, znode).is_some() {
+                let place = directory.place(name).expect("it was added");
+                holding.extend(directory.holds(place).map(|role| (named(place), role)));
+                if directory.is_waited_for(place) {
+                    let holders = directory.holders().into_iter();
+                    let holds: BTreeSet<_> = holders.map(|(place, _)| named(place)).collect();
+                    holding.retain(|name, _| holds.contains(name));
+                }
+            }
+            // A lease excludes nobody in its directory.
+            let holders = directory.holders().into_iter();
+            let expected: BTreeSet<_> = holders
+                .filter(|(place, _)| place.style != Style::KazooLease)
+                .map(|(place, _)| named(place))
+                .collect();
+            prop_assert_eq!(holding.keys().cloned().collect::<BTreeSet<_>>(), expected);
+        }
     }
 
     #[test]

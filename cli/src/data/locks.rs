@@ -1,11 +1,14 @@
 //! `zoolet data locks`: who held each lock, how long, and how long they waited.
 //!
-//! `watch` sees the places of locks come and go and asks `zoolet-layouts` who holds, `hold` is what happened at
-//! one lock, `times` is a distribution, and `report` and `page` tell it.
+//! `watch` sees the places of locks come and go. `shape` has their directories and what belongs to one lock, and `settle`
+//! asks `zoolet-layouts` who holds after each change. `hold` is what happened at one lock, `times` is a distribution, and
+//! `report` and `page` tell it.
 
 mod hold;
 mod page;
 mod report;
+mod settle;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod times;
@@ -78,8 +81,7 @@ impl Locks {
             );
         }
         let span = replay(&history, &mut watch);
-        let report = span.map(|span| Report::new(self.path.as_str(), span, &watch, &clients));
-        drop(watch);
+        let report = span.map(|span| Report::new(self.path.as_str(), span, watch, &clients));
         out.flush()?;
         let report = report?;
         if let Some(path) = &self.html {

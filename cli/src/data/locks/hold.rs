@@ -1,7 +1,8 @@
 //! What happened at one lock.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
+use hashbrown::HashMap;
 use zoolet_layouts::{Recipe, Role};
 use zoolet_protocol::SessionId;
 use zoolet_server::storage::history::Moment;
@@ -76,12 +77,22 @@ pub(super) struct Hold {
     pub(super) cause: Cause,
     /// Who holds since the same transaction.
     pub(super) next: Option<SessionId>,
+    pub(super) left: Left,
+}
+
+/// Who was there when a place held no longer, without those who hold since then.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Left {
+    /// How many held on, as readers do, and who has a permit.
+    pub(super) holding: u64,
+    /// How many waited on.
+    pub(super) waiting: u64,
 }
 
 impl Hold {
     /// How long it held, if the report has its begin.
     pub(super) fn held_ms(&self) -> Option<i64> {
-        Some((self.until.time_ms - self.held.since?.time_ms).max(0))
+        Some(elapsed_ms(self.held.since?.time_ms, self.until.time_ms))
     }
 
     /// How long it waited before.
@@ -92,8 +103,13 @@ impl Hold {
 
 impl Held {
     pub(super) fn waited_ms(&self) -> Option<i64> {
-        Some((self.since?.time_ms - self.asked_ms).max(0))
+        Some(elapsed_ms(self.asked_ms, self.since?.time_ms))
     }
+}
+
+/// The time between two moments. A clock may have been set back, and a file may have any time.
+pub(super) fn elapsed_ms(from_ms: i64, to_ms: i64) -> i64 {
+    to_ms.saturating_sub(from_ms).max(0)
 }
 
 /// A place that went before it held.
@@ -111,7 +127,7 @@ pub(super) struct Aborted {
 pub(super) struct Lock {
     pub(super) recipe: Recipe,
     /// Who holds now, by the names of their places.
-    pub(super) holding: BTreeMap<String, Held>,
+    pub(super) holding: HashMap<String, Held>,
     /// How many have held, with those that hold.
     pub(super) holds: u64,
     pub(super) waits: Times,
@@ -137,7 +153,7 @@ impl Lock {
     pub(super) fn new(recipe: Recipe) -> Self {
         Self {
             recipe,
-            holding: BTreeMap::new(),
+            holding: HashMap::new(),
             holds: 0,
             waits: Times::default(),
             held: Times::default(),
@@ -162,22 +178,18 @@ impl Lock {
         if let Some(waited) = held.waited_ms() {
             self.waits.add(waited);
         }
-        match (self.free_since.take(), held.since) {
-            (Some(free_since), Some(since)) if since.time_ms > free_since => {
-                self.free.add(since.time_ms - free_since);
-            }
-            (Some(_), Some(_)) => self.free.add(0),
-            _ => {}
+        if let (Some(free_since), Some(since)) = (self.free_since.take(), held.since) {
+            self.free.add(elapsed_ms(free_since, since.time_ms));
         }
         self.holding.insert(place, held);
     }
 
     /// A place holds no longer.
-    pub(super) fn end(&mut self, hold: &Hold) {
+    pub(super) fn end(&mut self, hold: Hold) {
         if let Some(held) = hold.held_ms() {
             self.held.add(held);
-            keep_longest(&mut self.longest_held, hold, Hold::held_ms);
-            keep_longest(&mut self.longest_waited, hold, Hold::waited_ms);
+            keep_longest(&mut self.longest_held, &hold, Hold::held_ms);
+            keep_longest(&mut self.longest_waited, &hold, Hold::waited_ms);
         }
         self.handed_over += u64::from(hold.next.is_some());
         self.removed += u64::from(matches!(hold.cause, Cause::Removed(_)));
@@ -188,13 +200,21 @@ impl Lock {
         if self.holding.is_empty() && hold.next.is_none() {
             self.free_since = Some(hold.until.time_ms);
         }
-        keep_last(&mut self.recent, hold.clone(), RECENT_KEPT);
+        keep_last(&mut self.recent, hold, RECENT_KEPT);
     }
 
     pub(super) fn abort(&mut self, aborted: Aborted) {
-        self.aborted.add(aborted.until.time_ms - aborted.asked_ms);
+        self.aborted.add(elapsed_ms(aborted.asked_ms, aborted.until.time_ms));
         self.aborted_by_end += u64::from(matches!(aborted.cause, Cause::Ended(_)));
         keep_last(&mut self.recent_aborted, aborted, RECENT_KEPT);
+    }
+
+    /// Those that hold now, by the names of their places.
+    pub(super) fn holders(&self) -> Vec<(&str, &Held)> {
+        let mut holders: Vec<_> =
+            self.holding.iter().map(|(name, held)| (name.as_str(), held)).collect();
+        holders.sort_unstable_by_key(|(name, _)| *name);
+        holders
     }
 
     /// Transactions are missing: who held may hold no longer.
@@ -225,7 +245,12 @@ fn keep_last<T>(list: &mut VecDeque<T>, new: T, most: usize) {
 }
 
 fn keep_longest(list: &mut Vec<Hold>, new: &Hold, length: impl Fn(&Hold) -> Option<i64>) {
-    let at = list.partition_point(|hold| length(hold) >= length(new));
+    let new_length = length(new);
+    // Most are not among them.
+    if list.len() == LISTED_KEPT && list.last().is_some_and(|last| length(last) >= new_length) {
+        return;
+    }
+    let at = list.partition_point(|hold| length(hold) >= new_length);
     if at < LISTED_KEPT {
         list.insert(at, new.clone());
         list.truncate(LISTED_KEPT);

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use zoolet_protocol::SessionId;
 
-use super::hold::Lock;
+use super::hold::{Lock, elapsed_ms};
 use super::report::{Report, Told, rows};
 use super::times::span;
 use crate::cli::output::visible;
@@ -46,14 +46,15 @@ fn key(class: &str, meaning: &str) -> Markup {
 }
 
 fn lock(report: &Report<'_>, told: &Told) -> Markup {
-    let Told { path, lock, .. } = told;
+    let Told { path, lock, waiting } = told;
     html! {
         section {
             h2 { code { (visible(path)) } }
             p.about {
                 (lock.recipe.text()) ", " (counted(lock.holds, "hold")) ", "
                 (counted(lock.handed_over, "hand-over")) " to one that waited, "
-                (counted(lock.aborted.count, "wait")) " aborted"
+                (counted(lock.aborted.count, "wait")) " aborted. "
+                (visible(&report.at_end(lock))) ", " (waiting) " wait."
             }
             (timeline(report, lock))
             (distribution(lock))
@@ -106,7 +107,7 @@ const NAMES: f64 = 190.0;
 const LANE: f64 = 18.0;
 
 fn timeline(report: &Report<'_>, lock: &Lock) -> Markup {
-    let bars = bars(lock);
+    let bars = bars(report, lock);
     let (Some(from), Some(to)) =
         (bars.iter().map(|bar| bar.from_ms).min(), bars.iter().map(|bar| bar.to_ms).max())
     else {
@@ -120,8 +121,8 @@ fn timeline(report: &Report<'_>, lock: &Lock) -> Markup {
         }
     }
     lanes.reverse();
-    let length = (to - from).max(1) as f64;
-    let x = |ms: i64| NAMES + (ms - from) as f64 / length * (WIDTH - NAMES - 10.0);
+    let length = to.saturating_sub(from).max(1) as f64;
+    let x = |ms: i64| NAMES + ms.saturating_sub(from) as f64 / length * (WIDTH - NAMES - 10.0);
     let height = LANE * (lanes.len() as f64 + 1.0) + 6.0;
     let label = format!("who held and who waited from {} to {}", json::time(from), json::time(to));
     html! {
@@ -148,7 +149,7 @@ fn timeline(report: &Report<'_>, lock: &Lock) -> Markup {
     }
 }
 
-fn bars(lock: &Lock) -> Vec<Bar> {
+fn bars(report: &Report<'_>, lock: &Lock) -> Vec<Bar> {
     let mut bars = Vec::new();
     let ms = |ms: i64| span(u64::try_from(ms).unwrap_or(0));
     for hold in &lock.recent {
@@ -156,12 +157,12 @@ fn bars(lock: &Lock) -> Vec<Bar> {
         let Some(since) = hold.held.since else { continue };
         let (asked, until) = (hold.held.asked_ms, hold.until.time_ms);
         if since.time_ms > asked {
-            let title = format!("{place} waited {}", ms(since.time_ms - asked));
+            let title = format!("{place} waited {}", ms(elapsed_ms(asked, since.time_ms)));
             bars.push(Bar { session, from_ms: asked, to_ms: since.time_ms, class: "waits", title });
         }
         let class = if hold.cause.is_expiry() { "expired" } else { "holds" };
         let cause = hold.cause.text();
-        let held = ms(until - since.time_ms);
+        let held = ms(elapsed_ms(since.time_ms, until));
         let title = format!(
             "{place} {} for {held} from {}: {cause}",
             hold.held.role.text(),
@@ -175,12 +176,26 @@ fn bars(lock: &Lock) -> Vec<Bar> {
             title,
         });
     }
+    // Those that hold at the end reach to the last transaction.
+    let end_ms = report.span.last.map_or(i64::MIN, |last| last.time_ms);
+    for (name, held) in lock.holders().into_iter().take(LANES_MAX) {
+        let Some(since) = held.since else { continue };
+        let (session, since_ms, asked) = (held.session, since.time_ms, held.asked_ms);
+        let place = visible(name);
+        if since_ms > asked {
+            let title = format!("{place} waited {}", ms(elapsed_ms(asked, since_ms)));
+            bars.push(Bar { session, from_ms: asked, to_ms: since_ms, class: "waits", title });
+        }
+        let title = format!("{place} {} since {}", held.role.text(), json::time(since_ms));
+        let to_ms = end_ms.max(since_ms);
+        bars.push(Bar { session, from_ms: since_ms, to_ms, class: "holds", title });
+    }
     for aborted in &lock.recent_aborted {
         let (from_ms, to_ms) = (aborted.asked_ms, aborted.until.time_ms.max(aborted.asked_ms));
         let title = format!(
             "{} gave up after {}: {}",
             visible(&aborted.place),
-            ms(to_ms - from_ms),
+            ms(elapsed_ms(from_ms, to_ms)),
             aborted.cause.text()
         );
         bars.push(Bar { session: aborted.session, from_ms, to_ms, class: "aborted", title });

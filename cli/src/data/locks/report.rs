@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use zoolet_server::storage::history::Moment;
 
-use super::hold::{Aborted, Held, Hold, Lock};
+use super::hold::{Aborted, Held, Hold, Left, Lock};
 use super::times::{Times, span};
 use super::watch::Watch;
 use crate::cli::output::visible;
@@ -32,20 +32,16 @@ pub(super) struct Report<'a> {
 pub(super) struct Told {
     pub(super) path: String,
     pub(super) lock: Lock,
-    waiting: u64,
+    pub(super) waiting: u64,
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(top: &'a str, span: Span, watch: &Watch<'_>, clients: &'a Clients) -> Self {
-        let told = |(path, lock): (&String, &Lock)| Told {
-            path: path.clone(),
-            lock: lock.clone(),
-            waiting: watch.waiting(path),
-        };
-        let mut locks: Vec<Told> = watch.locks.iter().map(told).collect();
-        let weight = |told: &Told| told.lock.waits.sum_ms() + told.lock.aborted.sum_ms();
+    pub(super) fn new(top: &'a str, span: Span, watch: Watch<'_>, clients: &'a Clients) -> Self {
+        let (mut locks, others) = watch.into_told();
+        let weight =
+            |Told { lock, .. }: &Told| lock.waits.sum_ms().saturating_add(lock.aborted.sum_ms());
         locks.sort_by_key(|told| std::cmp::Reverse((weight(told), told.lock.holds)));
-        Self { top, span, locks, others: watch.others.clone(), clients }
+        Self { top, span, locks, others, clients }
     }
 
     /// The report in a sentence.
@@ -88,21 +84,12 @@ impl<'a> Report<'a> {
             let _ = writeln!(text, "{line}");
         };
         line(&format!("\n{}  {}", visible(path), lock.recipe.text()));
-        let now = match lock.holding.values().next() {
-            None => "nobody holds it at the end".to_owned(),
-            Some(first) => {
-                let more = match lock.holding.len() - 1 {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                format!("{}{more} holds it at the end", self.clients.text(first.session))
-            }
-        };
+        let now = self.at_end(lock);
         let holds = counted(lock.holds, "hold");
         line(&format!("  {holds}; {now}, {waiting} wait"));
         for (name, times) in rows(lock) {
             if let Some(times) = times.text() {
-                line(&format!("  {name:<14}{times}"));
+                line(&format!("  {name:<16}{times}"));
             }
         }
         let handed = counted(lock.handed_over, "hand-over");
@@ -134,12 +121,28 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// Who holds a lock at the end.
+    pub(super) fn at_end(&self, lock: &Lock) -> String {
+        match &lock.holders()[..] {
+            [] => "nobody holds it at the end".to_owned(),
+            [(_, first)] => format!("{} holds it at the end", self.clients.text(first.session)),
+            [(_, first), more @ ..] => {
+                let (first, more) = (self.clients.text(first.session), more.len());
+                format!("{first} and {more} more holds it at the end")
+            }
+        }
+    }
+
     /// At which expiry the lock changed hands.
     pub(super) fn expiry(&self, hold: &Hold) -> String {
         let from = self.clients.text(hold.held.session);
-        let next = match hold.next {
-            Some(next) => format!("{} had it next", self.clients.text(next)),
-            None => "nobody waited".to_owned(),
+        let next = match (hold.next, hold.left) {
+            (Some(next), _) => format!("{} had it next", self.clients.text(next)),
+            (None, Left { holding: 0, waiting: 0 }) => "nobody waited".to_owned(),
+            (None, Left { holding: 0, waiting }) => format!("{waiting} waited on"),
+            (None, Left { holding, waiting }) => {
+                format!("{} held on, {waiting} waited", counted(holding, "other"))
+            }
         };
         let held = match hold.held_ms() {
             Some(ms) => format!(" after {}", span(u64::try_from(ms).unwrap_or(0))),
@@ -179,7 +182,7 @@ impl<'a> Report<'a> {
         .map(|(name, times)| (name, times.json()))
         .collect();
         let holding: Vec<Value> =
-            lock.holding.iter().map(|(name, held)| self.held_json(name, held)).collect();
+            lock.holders().into_iter().map(|(name, held)| self.held_json(name, held)).collect();
         json!({
             "path": path,
             "recipe": lock.recipe.text(),
@@ -269,5 +272,7 @@ pub(super) fn hold_json(path: &str, hold: &Hold, clients: &Clients) -> Value {
         "held_ms": hold.held_ms(),
         "cause": hold.cause.name(),
         "next": hold.next.map(|next| next.to_string()),
+        "still_holding": hold.left.holding,
+        "still_waiting": hold.left.waiting,
     })
 }

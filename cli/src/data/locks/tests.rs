@@ -1,5 +1,8 @@
 //! What is told of the locks of common libraries, from their transactions.
 
+mod long_log;
+mod model;
+
 use bytes::Bytes;
 use zoolet_core::{Core, CreateTxn, Settings, Txn, TxnOp};
 use zoolet_layouts::Recipe;
@@ -77,9 +80,8 @@ impl Log {
         for txn in &self.txns[first..] {
             watch.txn(txn).expect("nothing is written");
         }
-        let locks = watch.locks.iter().map(|(path, lock)| (path.clone(), lock.clone())).collect();
-        drop(watch);
-        (holds, locks)
+        let (locks, _) = watch.into_told();
+        (holds, locks.into_iter().map(|told| (told.path, told.lock)).collect())
     }
 }
 
@@ -278,7 +280,98 @@ fn many_locks_of_few_holds_are_told_together() {
     for txn in &log.txns {
         watch.txn(txn).expect("nothing is written");
     }
-    let (count, others) = watch.others.as_ref().expect("there are too many");
-    assert!(watch.locks.len() < 4_000 && others.holds == *count);
-    assert_eq!(watch.locks.len() as u64 + count, 4_100);
+    let (locks, others) = watch.into_told();
+    let (count, others) = others.expect("there are too many");
+    assert!(locks.len() < 4_000 && others.holds == count);
+    assert_eq!(locks.len() as u64 + count, 4_100);
+}
+
+/// Whatever data its znode is given.
+#[test]
+fn a_semaphore_of_curator_stays_one_when_its_znode_is_given_a_number() {
+    let number = |version| {
+        let data = Some(Bytes::from_static(b"5"));
+        TxnOp::SetData { path: path("/pool"), data, version }
+    };
+    let log = Log::new()
+        .create(0, "/pool")
+        .create(0, "/pool/leases")
+        .create(1, "/pool/leases/lease-0000000000")
+        .then(9, 3, number(1))
+        .create(2, "/pool/leases/lease-0000000001")
+        .delete(1, "/pool/leases/lease-0000000000");
+    let (holds, locks) = log.told();
+    assert_eq!(short(&holds), [(1, 200, 500, 0)]);
+    assert_eq!((holds[0].1.cause, holds[0].1.left.holding), (Cause::Released, 1));
+    assert_eq!((locks[0].1.recipe, locks[0].1.holding.len()), (Recipe::Semaphore, 1));
+}
+
+/// Those that want a permit of kazoo stand beside the path.
+#[test]
+fn a_semaphore_of_kazoo_that_is_named_has_its_waits() {
+    let pool = creation("/pool", false, "2");
+    let log = Log::new()
+        .then(0, 1, pool)
+        .create(0, "/pool-__lock__")
+        .create(1, "/pool-__lock__/00112233445566778899aabbccddee00__lock__0000000000")
+        .create(1, "/pool/00112233445566778899aabbccddeeff");
+    let mut watch = Watch::new("/pool", None);
+    for txn in &log.txns {
+        watch.txn(txn).expect("nothing is written");
+    }
+    let (locks, _) = watch.into_told();
+    assert_eq!((locks.len(), locks[0].waiting, locks[0].lock.waits.max_ms()), (1, 1, 100));
+}
+
+/// Each change costs about its own size: with all pairs, this takes minutes.
+#[test]
+fn many_readers_and_many_permits_come_and_go() {
+    const MANY: i64 = 20_000;
+    let mut log = Log::new().create(0, "/rw").create(0, "/pool").create(0, "/pool/leases");
+    let places = |session: i64| {
+        let reader = format!("/rw/__READ__{session:010}");
+        [reader, format!("/pool/leases/lease-{session:010}")]
+    };
+    for session in 1..=MANY {
+        for at in places(session) {
+            log = log.create(session, &at);
+        }
+    }
+    log = log.create(MANY + 1, "/rw/__WRIT__0000030000");
+    for session in 1..=MANY {
+        for at in places(session) {
+            log = log.delete(session, &at);
+        }
+    }
+    let (holds, locks) = log.told();
+    assert_eq!(holds.len() as i64, 2 * MANY);
+    let last_reader = holds.iter().rfind(|(at, _)| at == "/rw").expect("there are some");
+    assert_eq!(last_reader.1.next, Some(SessionId(MANY + 1)));
+    let left = holds.iter().filter(|(at, hold)| at == "/rw" && hold.left.holding == 0).count();
+    assert_eq!((left, locks.len()), (1, 2));
+}
+
+#[test]
+fn many_locks_that_are_held_are_all_told() {
+    let mut log = Log::new().create(0, "/a");
+    for number in 0..12_000 {
+        log = log.create(1, &format!("/order-{number}/lock-0000000000"));
+    }
+    assert_eq!(log.told().1.len(), 12_000);
+}
+
+/// A damaged or malicious file may have any time.
+#[test]
+fn the_greatest_times_are_no_error() {
+    let mut log = Log::new()
+        .create(0, "/a")
+        .create(1, "/a/lock-0000000000")
+        .create(2, "/a/lock-0000000001")
+        .delete(1, "/a/lock-0000000000")
+        .delete(2, "/a/lock-0000000001");
+    for (txn, time_ms) in log.txns.iter_mut().zip([0, i64::MIN, i64::MIN, i64::MAX, i64::MIN]) {
+        txn.time_ms = time_ms;
+    }
+    let (holds, locks) = log.told();
+    assert_eq!((holds.len(), locks[0].1.held.max_ms()), (2, i64::MAX as u64));
 }

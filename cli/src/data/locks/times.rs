@@ -1,7 +1,5 @@
 //! Times and their distribution, in memory that does not grow with their number.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 /// Times in milliseconds. Quantiles are right to a sixteenth.
@@ -10,8 +8,9 @@ pub(super) struct Times {
     pub(super) count: u64,
     sum_ms: u64,
     max_ms: u64,
-    /// How many are in each class; classes grow with the times.
-    classes: BTreeMap<u16, u64>,
+    /// How many are in each class; classes grow with the times. The first index is the class without its lowest
+    /// four bits, which are the second one.
+    classes: Vec<Option<Box<[u64; 16]>>>,
 }
 
 /// Times below this have a class each.
@@ -24,15 +23,34 @@ impl Times {
         self.count += 1;
         self.sum_ms = self.sum_ms.saturating_add(ms);
         self.max_ms = self.max_ms.max(ms);
-        *self.classes.entry(class(ms)).or_default() += 1;
+        self.add_to(class(ms), 1);
+    }
+
+    fn add_to(&mut self, class: u16, count: u64) {
+        let (high, low) = (usize::from(class >> 4), usize::from(class & 15));
+        if self.classes.len() <= high {
+            self.classes.resize(high + 1, None);
+        }
+        if let Some(classes) = self.classes.get_mut(high) {
+            classes.get_or_insert_default()[low] += count;
+        }
+    }
+
+    /// The classes that have some, with how many.
+    fn counts(&self) -> impl Iterator<Item = (u16, u64)> {
+        let known =
+            self.classes.iter().zip(0_u16..).filter_map(|(it, high)| Some((it.as_ref()?, high)));
+        let counts =
+            known.flat_map(|(it, high)| it.iter().zip(high << 4..).map(|(it, at)| (at, *it)));
+        counts.filter(|(_, count)| *count > 0)
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum_ms = self.sum_ms.saturating_add(other.sum_ms);
         self.max_ms = self.max_ms.max(other.max_ms);
-        for (class, count) in &other.classes {
-            *self.classes.entry(*class).or_default() += count;
+        for (class, count) in other.counts() {
+            self.add_to(class, count);
         }
     }
 
@@ -48,10 +66,10 @@ impl Times {
     pub(super) fn percentile(&self, percent: u64) -> u64 {
         let rank = (self.count * percent).div_ceil(100).max(1);
         let mut seen = 0;
-        for (class, count) in &self.classes {
+        for (class, count) in self.counts() {
             seen += count;
             if seen >= rank {
-                return greatest(*class).min(self.max_ms);
+                return greatest(class).min(self.max_ms);
             }
         }
         self.max_ms

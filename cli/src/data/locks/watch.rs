@@ -1,13 +1,16 @@
-//! Sees the places of locks come and go, and tells who holds.
+//! Sees the places of locks come and go. `settle` tells who holds then.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
-use zoolet_core::{Core, Txn, TxnOp};
-use zoolet_layouts::{Directory, Name, Part, Place, Recipe, Role, Site, Style, Znode, semaphore};
+use hashbrown::HashMap;
+use zoolet_core::{Core, CreateTxn, Txn, TxnOp};
+use zoolet_layouts::{Directory, Name, Part, Place, Recipe, Site, Style, Znode};
 use zoolet_protocol::{SessionId, ZPath, Zxid};
 use zoolet_server::storage::history::Moment;
 
-use super::hold::{Aborted, Cause, Held, Hold, Lock};
+use super::hold::{Cause, Hold, Lock};
+use super::report::Told;
+use super::shape::{Shape, SlotId, Slots};
 use crate::data::DataError;
 use crate::data::replay::{Witness, ops};
 use crate::data::sessions::Closer;
@@ -18,132 +21,131 @@ use crate::data::transfer::is_at_or_below;
 const LOCKS_KEPT: usize = 2_000;
 
 /// Takes each hold when it ends, with the path of its lock.
-type Sink<'a> = Box<dyn FnMut(&str, &Hold) -> Result<(), DataError> + 'a>;
+pub(super) type Sink<'a> = Box<dyn FnMut(&str, &Hold) -> Result<(), DataError> + 'a>;
 
 /// All locks at and below a path.
 pub(super) struct Watch<'a> {
     top: &'a str,
-    directories: HashMap<String, Directory>,
+    pub(super) slots: Slots,
     /// The znodes whose data is a number, as that of a semaphore of kazoo.
     numbers: HashMap<ZPath, u32>,
-    /// The paths at which semaphores were seen, which have two directories.
-    semaphores: HashSet<String>,
-    /// The ephemeral places of each session: older logs do not say what its end deletes.
-    of_sessions: HashMap<SessionId, BTreeSet<ZPath>>,
-    pub(super) locks: BTreeMap<String, Lock>,
+    /// The ephemeral places: older logs do not say what the end of a session deletes.
+    owned: BTreeSet<(SessionId, Zxid, ZPath)>,
+    /// The number of locks is not greater, and they are counted when it has reached the second number.
+    locks_at_most: usize,
+    make_room_at: usize,
     /// Those that are told together, and how many they are.
     pub(super) others: Option<(u64, Lock)>,
-    each: Option<Sink<'a>>,
+    pub(super) each: Option<Sink<'a>>,
 }
 
-/// What the transaction at hand has done to the places of a directory.
-struct Gone {
-    directory: String,
-    place: Place,
-    cause: Cause,
+/// A place that the transaction at hand has created.
+#[derive(Clone, Copy)]
+pub(super) struct Came<'t> {
+    pub(super) slot: SlotId,
+    pub(super) name: Name<'t>,
 }
 
-/// Where a lock has its places.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Shape {
-    Line,
-    /// The directory of the permits, and that of those who want one.
-    Semaphore {
-        permits: String,
-        gate: String,
-    },
+/// A place that it has deleted.
+pub(super) struct Gone {
+    pub(super) slot: SlotId,
+    pub(super) place: Place,
+    pub(super) cause: Cause,
+}
+
+/// What it has done to places.
+#[derive(Default)]
+struct Changes<'t> {
+    came: Vec<Came<'t>>,
+    gone: Vec<Gone>,
+    /// Semaphores that were seen first.
+    seen: Vec<SlotId>,
 }
 
 impl<'a> Watch<'a> {
     pub(super) fn new(top: &'a str, each: Option<Sink<'a>>) -> Self {
         Self {
             top,
-            directories: HashMap::new(),
+            slots: Slots::default(),
             numbers: HashMap::new(),
-            semaphores: HashSet::new(),
-            of_sessions: HashMap::new(),
-            locks: BTreeMap::new(),
+            owned: BTreeSet::new(),
+            locks_at_most: 0,
+            make_room_at: 2 * LOCKS_KEPT,
             others: None,
             each,
         }
     }
 
-    /// How many wait at a lock.
-    pub(super) fn waiting(&self, root: &str) -> u64 {
-        let in_line = |path: &str| {
-            let places = self.directories.get(path).map(Directory::places);
-            places.into_iter().flatten().filter(|place| place.style.is_place()).count()
-        };
-        let holding = self.locks.get(root).map_or(0, |lock| lock.holding.len());
-        match self.shape_of(root) {
-            (_, Shape::Line) => in_line(root).saturating_sub(holding) as u64,
-            (_, Shape::Semaphore { gate, .. }) => in_line(&gate) as u64,
+    /// The locks with their paths, how many wait at each, and those that are told together.
+    pub(super) fn into_told(mut self) -> (Vec<Told>, Option<(u64, Lock)>) {
+        let mut told = Vec::new();
+        for id in self.slots.ids() {
+            let waiting = self.slots.waiting(id);
+            let slot = &mut self.slots[id];
+            if let Some(lock) = slot.lock.take() {
+                told.push(Told { path: slot.path.to_string(), lock: *lock, waiting });
+            }
         }
+        told.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        (told, self.others)
     }
 
-    fn insert(&mut self, path: &ZPath, znode: Znode) -> Option<String> {
-        Name::read(path.name())?;
-        let parent = path.parent()?;
-        if !is_at_or_below(parent, self.top) {
+    /// Takes a place that is new.
+    fn insert<'t>(&mut self, path: &'t ZPath, znode: Znode) -> Option<Came<'t>> {
+        let (parent, name) = split(path)?;
+        let slot = match self.slots.find(parent) {
+            Some(slot) => slot,
+            None => self.directory(parent)?,
+        };
+        self.slots[slot].directory.add(&name, znode);
+        if !znode.session.is_none() {
+            self.owned.insert((znode.session, znode.czxid, path.clone()));
+        }
+        Some(Came { slot, name })
+    }
+
+    /// A directory that was not known, if it belongs to a lock that is wanted.
+    fn directory(&mut self, path: &str) -> Option<SlotId> {
+        // Some parts of a lock are beside its path.
+        let is_wanted = |path| is_at_or_below(path, self.top);
+        if !is_wanted(path) && !is_wanted(Site::of(path).root) {
             return None;
         }
-        if !self.directories.contains_key(parent) {
-            // Its data came before its children.
-            let mut directory = Directory::new();
-            if let Some(number) = self.numbers.get(parent) {
-                directory.set_data(number.to_string().as_bytes());
-            }
-            self.directories.insert(parent.to_owned(), directory);
+        let id = self.slots.find_or_add(path);
+        // Its data came before its children.
+        if let Some(number) = self.numbers.get(path) {
+            self.slots[id].directory.set_data(number.to_string().as_bytes());
         }
-        let directory = self.directories.get_mut(parent)?;
-        let style = directory.insert(path.name(), znode)?;
-        let is_permit = match style {
-            Style::CuratorPermit => Site::of(parent).part == Part::Permits,
-            Style::KazooPermit => directory.permits().is_some(),
+        Some(id)
+    }
+
+    /// The semaphore that a new place shows for the first time.
+    fn semaphore_of(&mut self, came: &Came<'_>) -> Option<SlotId> {
+        let slot = &self.slots[came.slot];
+        let is_permit = match came.name.style {
+            Style::CuratorPermit => Site::of(&slot.path).part == Part::Permits,
+            Style::KazooPermit => slot.directory.permits().is_some(),
             _ => false,
         };
-        if is_permit {
-            self.see_semaphore(parent, style);
-        }
-        if !znode.session.is_none() {
-            self.of_sessions.entry(znode.session).or_default().insert(path.clone());
-        }
-        Some(parent.to_owned())
+        if is_permit { self.slots.see_semaphore(came.slot, came.name.style) } else { None }
     }
 
-    /// The line in front of its permits is no lock of its own.
-    fn see_semaphore(&mut self, parent: &str, style: Style) {
-        let (root, gate) = match style {
-            Style::CuratorPermit => {
-                let root = Site::of(parent).root;
-                (root.to_owned(), child(root, Site::GATE))
-            }
-            _ => (parent.to_owned(), format!("{parent}-__lock__")),
-        };
-        if self.semaphores.insert(root) {
-            self.locks.remove(&gate);
-        }
-    }
-
-    fn remove(&mut self, path: &ZPath, cause: Cause, gone: &mut Vec<Gone>) {
+    fn remove(&mut self, path: &ZPath, cause: impl FnOnce(&Place) -> Cause) -> Option<Gone> {
         if !self.numbers.is_empty() {
             self.numbers.remove(path);
         }
-        if Name::read(path.name()).is_none() {
-            return;
+        let (parent, name) = split(path)?;
+        let slot = self.slots.find(parent)?;
+        let place = self.slots[slot].directory.take(&name)?;
+        if !place.znode.session.is_none() {
+            self.owned.remove(&(place.znode.session, place.znode.czxid, path.clone()));
         }
-        let Some(parent) = path.parent() else { return };
-        let Some(directory) = self.directories.get_mut(parent) else { return };
-        if let Some(place) = directory.remove(path.name()) {
-            if let Some(paths) = self.of_sessions.get_mut(&place.znode.session) {
-                paths.remove(path);
-            }
-            gone.push(Gone { directory: parent.to_owned(), place, cause });
-        }
+        let cause = cause(&place);
+        Some(Gone { slot, place, cause })
     }
 
-    /// Takes the data of a znode that is new, which has no children yet.
-    fn note_number(&mut self, path: &ZPath, data: Option<&[u8]>) {
+    /// Takes the data of a znode. Returns the semaphore that it shows for the first time.
+    fn set_data(&mut self, path: &ZPath, data: Option<&[u8]>) -> Option<SlotId> {
         let text = data.filter(|data| (1..=DIGITS_MAX).contains(&data.len()));
         let text = text.and_then(|text| std::str::from_utf8(text).ok());
         match text.and_then(|text| text.trim().parse().ok()) {
@@ -155,193 +157,100 @@ impl<'a> Watch<'a> {
                 self.numbers.remove(path);
             }
         }
+        let id = self.slots.find(path)?;
+        let slot = &mut self.slots[id];
+        if !matches!(slot.shape, Shape::Line) {
+            return None;
+        }
+        slot.directory.set_data(data.unwrap_or_default());
+        let has_permits = slot.directory.styles().any(|style| style == Style::KazooPermit);
+        if has_permits && slot.directory.permits().is_some() {
+            return self.slots.see_semaphore(id, Style::KazooPermit);
+        }
+        None
     }
 
-    fn set_data(&mut self, path: &ZPath, data: Option<&[u8]>) {
-        self.note_number(path, data);
-        if let Some(directory) = self.directories.get_mut(path.as_str()) {
-            directory.set_data(data.unwrap_or_default());
+    fn create<'t>(&mut self, txn: &Txn, create: &'t CreateTxn) -> Option<Came<'t>> {
+        let session = if create.ephemeral { txn.session } else { SessionId::default() };
+        // An ephemeral has no children.
+        if !create.ephemeral {
+            self.set_data(&create.path, create.data.as_deref());
         }
+        self.insert(&create.path, Znode { session, czxid: txn.zxid, ctime: txn.time_ms })
     }
 
-    /// The path of the lock to which a directory belongs, and where that has its places.
-    fn shape_of(&self, path: &str) -> (String, Shape) {
-        let site = Site::of(path);
-        let curators = |root: &str| Shape::Semaphore {
-            permits: child(root, Site::PERMITS),
-            gate: child(root, Site::GATE),
-        };
-        let kazoos = |root: &str| Shape::Semaphore {
-            permits: root.to_owned(),
-            gate: format!("{root}-__lock__"),
-        };
-        let has_numbers = |root: &str| self.numbers.contains_key(root);
-        if self.semaphores.is_empty() {
-            return (path.to_owned(), Shape::Line);
-        }
-        if site.part != Part::Line && self.semaphores.contains(site.root) {
-            let is_kazoos = path.ends_with("-__lock__");
-            let shape = if is_kazoos { kazoos(site.root) } else { curators(site.root) };
-            return (site.root.to_owned(), shape);
-        }
-        match self.semaphores.contains(path) {
-            true if has_numbers(path) => (path.to_owned(), kazoos(path)),
-            true => (path.to_owned(), curators(path)),
-            false => (path.to_owned(), Shape::Line),
-        }
+    fn delete(&mut self, txn: &Txn, path: &ZPath) -> Option<Gone> {
+        let by = txn.session;
+        let is_own = |place: &Place| place.znode.session == by;
+        self.remove(path, |it| if is_own(it) { Cause::Released } else { Cause::Removed(by) })
     }
 
-    /// Who holds in a lock, with when they asked for it.
-    fn holders(&self, root: &str, shape: &Shape, gone: &[Gone]) -> Vec<(String, Held, Recipe)> {
-        let held = |place: &Place, role, asked_ms| Held {
-            session: place.znode.session,
-            role,
-            asked_ms,
-            since: None,
-        };
-        match shape {
-            Shape::Line => {
-                let Some(directory) = self.directories.get(root) else { return Vec::new() };
-                let holders = directory.holders().into_iter();
-                let holders = holders.filter(|(place, _)| place.style != Style::KazooLease);
-                let told = |(place, role): (&Place, Role)| {
-                    let name = place.name.clone();
-                    (name, held(place, role, place.znode.ctime), recipe(place.style, role))
-                };
-                holders.map(told).collect()
-            }
-            Shape::Semaphore { permits, gate } => {
-                let nobody = Directory::new();
-                let of = |path: &str| self.directories.get(path).unwrap_or(&nobody);
-                let (permits, line) = (of(permits), of(gate));
-                let left = gone.iter().filter(|gone| gone.directory == *gate);
-                let asked = |place: &Place| {
-                    let mut wants = left.clone().map(|gone| &gone.place).chain(line.places());
-                    let own = wants.find(|it| it.znode.session == place.znode.session);
-                    own.map_or(place.znode.ctime, |own| own.znode.ctime.min(place.znode.ctime))
-                };
-                let queue = semaphore(permits, line);
-                let rows = queue.rows.iter().filter(|row| row.role == Role::HasPermit);
-                let told = rows.map(|row| {
-                    (
-                        row.place.name.clone(),
-                        held(row.place, row.role, asked(row.place)),
-                        queue.recipe,
-                    )
-                });
-                told.collect()
-            }
-        }
+    fn close(&mut self, txn: &Txn, paths: &[ZPath], gone: &mut Vec<Gone>) {
+        let cause = Cause::Ended(Closer::of(txn));
+        let own = (txn.session, Zxid(i64::MIN), ZPath::root())..;
+        let own = self.owned.range(own).take_while(|(session, ..)| *session == txn.session);
+        let own: Vec<ZPath> = own.map(|(_, _, path)| path.clone()).collect();
+        gone.extend(own.iter().chain(paths).filter_map(|path| self.remove(path, |_| cause)));
     }
 
-    /// Whether the same ones hold in a line: most places come behind others.
-    fn is_as_before(&self, root: &str, shape: &Shape) -> bool {
-        let (Shape::Line, Some(lock)) = (shape, self.locks.get(root)) else { return false };
-        let Some(directory) = self.directories.get(root) else { return false };
-        let holders = directory.holders();
-        let is_known = |place: &Place| {
-            let held = lock.holding.get(&place.name);
-            held.is_some_and(|held| held.session == place.znode.session)
-        };
-        holders.len() == lock.holding.len() && holders.iter().all(|(place, _)| is_known(place))
-    }
-
-    /// Compares who holds in a lock now with who held before.
-    fn settle(
-        &mut self,
-        root: &str,
-        shape: &Shape,
-        at: Option<Moment>,
-        gone: &[Gone],
-    ) -> Result<(), DataError> {
-        if gone.is_empty() && self.is_as_before(root, shape) {
-            return Ok(());
+    /// Settles what one transaction has done to several places, perhaps of several locks.
+    fn settle_all(&mut self, changes: Changes<'_>, at: Moment) -> Result<(), DataError> {
+        let mut of_roots: BTreeMap<SlotId, (Vec<Came<'_>>, Vec<Gone>)> = BTreeMap::new();
+        for came in changes.came {
+            of_roots.entry(self.slots.root_of(came.slot)).or_default().0.push(came);
         }
-        let now = self.holders(root, shape, gone);
-        if !self.locks.contains_key(root) {
-            let Some((_, _, recipe)) = now.first() else { return Ok(()) };
-            self.make_room();
-            self.locks.insert(root.to_owned(), Lock::new(*recipe));
+        for gone in changes.gone {
+            of_roots.entry(self.slots.root_of(gone.slot)).or_default().1.push(gone);
         }
-        let Some(lock) = self.locks.get_mut(root) else { return Ok(()) };
-        let is_new = |(name, held, _): &&(String, Held, Recipe)| {
-            lock.holding.get(name).is_none_or(|old| old.session != held.session)
-        };
-        let new: Vec<_> = now.iter().filter(is_new).cloned().collect();
-        let stays = |name: &String, held: &Held| {
-            now.iter().any(|(it, new, _)| it == name && new.session == held.session)
-        };
-        let over: Vec<(String, Held)> = lock
-            .holding
-            .iter()
-            .filter(|(name, held)| !stays(name, held))
-            .map(|(name, held)| (name.clone(), *held))
-            .collect();
-        for (name, _) in &over {
-            lock.holding.remove(name);
+        for seen in changes.seen {
+            of_roots.entry(seen).or_default();
         }
-        if let Some(at) = at {
-            let next = new.first().map(|(_, held, _)| held.session);
-            for (place, held) in &over {
-                let cause = gone.iter().find(|gone| gone.place.name == *place);
-                let cause = cause.map_or(Cause::Overtaken, |gone| gone.cause);
-                let hold = Hold { place: place.clone(), held: *held, until: at, cause, next };
-                lock.end(&hold);
-                if let Some(each) = &mut self.each {
-                    each(root, &hold)?;
-                }
-            }
-        }
-        for (name, held, recipe) in new {
-            if recipe == Recipe::KazooReadWriteLock {
-                lock.recipe = recipe;
-            }
-            lock.begin(name, Held { since: at, ..held });
-        }
-        let Some(at) = at else { return Ok(()) };
-        let held = |gone: &Gone| over.iter().any(|(name, _)| *name == gone.place.name);
-        for gone in gone.iter().filter(|gone| gone.place.style.is_place() && !held(gone)) {
-            let session = gone.place.znode.session;
-            let has_permit = match shape {
-                Shape::Line => false,
-                Shape::Semaphore { permits, gate } => {
-                    let permits = self.directories.get(permits).map(Directory::places);
-                    let mut permits = permits.into_iter().flatten();
-                    gone.directory != *gate || permits.any(|it| it.znode.session == session)
-                }
-            };
-            // One that came and went in one transaction has not waited.
-            if !has_permit && gone.place.znode.czxid != at.zxid {
-                let (place, asked_ms) = (gone.place.name.clone(), gone.place.znode.ctime);
-                let cause = gone.cause;
-                lock.abort(Aborted { place, session, asked_ms, until: at, cause });
-            }
+        let mut of_roots: Vec<_> = of_roots.into_iter().collect();
+        of_roots.sort_by(|(a, _), (b, _)| self.slots[*a].path.cmp(&self.slots[*b].path));
+        for (root, (came, gone)) in of_roots {
+            self.settle(root, &came, gone, Some(at))?;
         }
         Ok(())
     }
 
+    /// Begins to tell of a lock.
+    pub(super) fn begin_lock(&mut self, root: SlotId, recipe: Recipe) {
+        self.make_room();
+        self.locks_at_most += 1;
+        self.slots[root].lock = Some(Box::new(Lock::new(recipe)));
+    }
+
     /// Tells the locks with the fewest holds together, once there are too many.
     fn make_room(&mut self) {
-        if self.locks.len() < 2 * LOCKS_KEPT {
+        if self.locks_at_most < self.make_room_at {
             return;
         }
-        let idle = self.locks.iter().filter(|(_, lock)| lock.holding.is_empty());
-        let mut idle: Vec<(u64, String)> =
-            idle.map(|(path, lock)| (lock.holds, path.clone())).collect();
+        let ids = self.slots.ids();
+        let of_lock = |id: SlotId| Some((id, self.slots[id].lock.as_ref()?));
+        let count = ids.iter().filter_map(|id| of_lock(*id)).count();
+        let idle = ids.iter().filter_map(|id| of_lock(*id));
+        let mut idle: Vec<_> = idle
+            .filter(|(_, lock)| lock.holding.is_empty())
+            .map(|(id, lock)| (lock.holds, self.slots[id].path.clone(), id))
+            .collect();
         idle.sort_unstable();
-        for (_, path) in idle.into_iter().take(self.locks.len() - LOCKS_KEPT) {
-            let Some(lock) = self.locks.remove(&path) else { continue };
+        idle.truncate(count.saturating_sub(LOCKS_KEPT));
+        for (_, _, id) in &idle {
+            let Some(lock) = self.slots[*id].lock.take() else { continue };
             let (count, others) = self.others.get_or_insert_with(|| (0, Lock::new(lock.recipe)));
             *count += 1;
             others.merge(&lock);
+            self.slots.remove_if_idle(*id);
         }
+        self.locks_at_most = count - idle.len();
+        // Where most are held there are soon too many again: the search must not be made for each.
+        self.make_room_at = (2 * self.locks_at_most).max(2 * LOCKS_KEPT);
     }
 }
 
 impl Witness for Watch<'_> {
     fn begin(&mut self, core: &Core, after: Zxid) -> Result<(), DataError> {
         let state = core.freeze();
-        let mut roots = BTreeSet::new();
         for znode in state.znodes() {
             // What is later comes with its record.
             if znode.stat.czxid > after {
@@ -351,109 +260,89 @@ impl Witness for Watch<'_> {
             let stat = &znode.stat;
             let session = stat.ephemeral_owner.visible();
             let known = Znode { session, czxid: stat.czxid, ctime: stat.ctime };
-            roots.extend(self.insert(&znode.path, known));
+            if let Some(came) = self.insert(&znode.path, known) {
+                self.semaphore_of(&came);
+            }
         }
-        let shapes: BTreeSet<_> = roots.iter().map(|path| self.shape_of(path)).collect();
-        for (root, shape) in shapes {
-            self.settle(&root, &shape, None, &[])?;
+        for id in self.slots.ids() {
+            if self.slots.root_of(id) == id {
+                self.settle(id, &[], Vec::new(), None)?;
+            }
         }
         Ok(())
     }
 
     fn txn(&mut self, txn: &Txn) -> Result<(), DataError> {
-        let mut touched: Vec<String> = Vec::new();
-        let mut gone = Vec::new();
+        let at = Some(Moment::of(txn));
+        match &txn.op {
+            TxnOp::Create(create) => {
+                let Some(came) = self.create(txn, create) else { return Ok(()) };
+                let slot = self.semaphore_of(&came).unwrap_or(came.slot);
+                return self.settle(self.slots.root_of(slot), &[came], Vec::new(), at);
+            }
+            TxnOp::Delete { path } | TxnOp::DeleteContainer { path } => {
+                let Some(gone) = self.delete(txn, path) else { return Ok(()) };
+                return self.settle(self.slots.root_of(gone.slot), &[], vec![gone], at);
+            }
+            _ => {}
+        }
+        let mut changes = Changes::default();
         for op in ops(&txn.op) {
             match op {
                 TxnOp::Create(create) => {
-                    self.note_number(&create.path, create.data.as_deref());
-                    let session = if create.ephemeral { txn.session } else { SessionId::default() };
-                    let znode = Znode { session, czxid: txn.zxid, ctime: txn.time_ms };
-                    touched.extend(self.insert(&create.path, znode));
+                    let Some(came) = self.create(txn, create) else { continue };
+                    changes.seen.extend(self.semaphore_of(&came));
+                    changes.came.push(came);
                 }
                 TxnOp::SetData { path, data, .. } => {
-                    self.set_data(path, data.as_deref());
-                    if self.semaphores.contains(path.as_str()) {
-                        touched.push(path.to_string());
-                    }
+                    changes.seen.extend(self.set_data(path, data.as_deref()));
                 }
                 TxnOp::Delete { path } | TxnOp::DeleteContainer { path } => {
-                    let is_own = |place: &Place| place.znode.session == txn.session;
-                    let place = path.parent().and_then(|it| self.directories.get(it));
-                    let place = place.and_then(|it| it.place(path.name()));
-                    let cause = match place {
-                        Some(place) if !is_own(place) => Cause::Removed(txn.session),
-                        _ => Cause::Released,
-                    };
-                    self.remove(path, cause, &mut gone);
+                    changes.gone.extend(self.delete(txn, path));
                 }
-                TxnOp::CloseSession { paths } => {
-                    let owned = self.of_sessions.remove(&txn.session).unwrap_or_default();
-                    let cause = Cause::Ended(Closer::of(txn));
-                    for path in owned.iter().chain(paths) {
-                        self.remove(path, cause, &mut gone);
-                    }
-                }
+                TxnOp::CloseSession { paths } => self.close(txn, paths, &mut changes.gone),
                 _ => {}
             }
         }
-        touched.extend(gone.iter().map(|gone| gone.directory.clone()));
-        if touched.is_empty() {
+        if changes.came.is_empty() && changes.gone.is_empty() && changes.seen.is_empty() {
             return Ok(());
         }
-        if let [path] = &touched[..] {
-            let (root, shape) = self.shape_of(path);
-            self.settle(&root, &shape, Some(Moment::of(txn)), &gone)?;
-            if self.directories.get(path).is_some_and(Directory::is_empty) {
-                self.directories.remove(path);
-            }
-            return Ok(());
-        }
-        touched.sort_unstable();
-        touched.dedup();
-        let mut shapes: Vec<_> = touched.iter().map(|path| self.shape_of(path)).collect();
-        shapes.sort_unstable();
-        shapes.dedup();
-        for (root, shape) in &shapes {
-            let is_of = |gone: &Gone| match shape {
-                Shape::Line => gone.directory == *root,
-                Shape::Semaphore { permits, gate } => {
-                    gone.directory == *permits || gone.directory == *gate
-                }
-            };
-            let (of_this, rest) = gone.into_iter().partition(is_of);
-            gone = rest;
-            let of_this: Vec<Gone> = of_this;
-            self.settle(root, shape, Some(Moment::of(txn)), &of_this)?;
-        }
-        for path in touched {
-            if self.directories.get(&path).is_some_and(Directory::is_empty) {
-                self.directories.remove(&path);
-            }
-        }
-        Ok(())
+        self.settle_all(changes, Moment::of(txn))
     }
 
     fn lost(&mut self) -> Result<(), DataError> {
-        self.directories.clear();
         self.numbers.clear();
-        self.of_sessions.clear();
-        self.locks.values_mut().for_each(Lock::forget);
+        self.owned.clear();
+        for slot in self.slots.iter_mut() {
+            // A semaphore of kazoo is known by its permits.
+            let permits = slot.directory.permits();
+            slot.directory = Directory::new();
+            if let Shape::Semaphore(semaphore) = &mut slot.shape {
+                semaphore.asked.clear();
+                slot.directory.set_data(permits.unwrap_or(0).to_string().as_bytes());
+            }
+            if let Some(lock) = &mut slot.lock {
+                lock.forget();
+            }
+        }
+        for id in self.slots.ids() {
+            self.slots.remove_if_idle(id);
+        }
         Ok(())
     }
+}
+
+/// The directory of a place, and its name.
+fn split(path: &ZPath) -> Option<(&str, Name<'_>)> {
+    let (parent, name) = path.as_str().rsplit_once('/')?;
+    let name = Name::read(name).filter(|name| is_of_locks(name.style))?;
+    Some((if parent.is_empty() { "/" } else { parent }, name))
+}
+
+/// Whether names of this style say something about a lock.
+fn is_of_locks(style: Style) -> bool {
+    style.recipe().excludes()
 }
 
 /// A longer text is no number of permits.
 const DIGITS_MAX: usize = 10;
-
-/// What a holder holds.
-fn recipe(style: Style, role: Role) -> Recipe {
-    match (style, role) {
-        (Style::KazooLock, Role::Writes) => Recipe::KazooReadWriteLock,
-        (style, _) => style.recipe(),
-    }
-}
-
-fn child(path: &str, name: &str) -> String {
-    format!("{}/{name}", path.trim_end_matches('/'))
-}
