@@ -15,6 +15,9 @@ const HAND_OVERS: usize = 15;
 /// The pause before each, so that they meet the looks of the console at different moments.
 const PAUSES_MS: std::ops::Range<u64> = 200..900;
 
+/// How soon half of them are seen.
+const SEEN_WITHIN_MS: f64 = 200.0;
+
 const PATH: &str = "/locks/stock";
 
 /// A place in a queue, with a session of its own.
@@ -78,6 +81,7 @@ pub(crate) fn is_seen_soon() -> Outcome<()> {
     let median = latencies_ms[latencies_ms.len() / 2];
     let shown: Vec<_> = latencies_ms.iter().map(|ms| format!("{ms:.0}")).collect();
     println!("a hand-over is seen after {} ms, half of them by {median:.0}", shown.join(", "));
+    assert!(median < SEEN_WITHIN_MS, "half of them are seen by {median:.0} ms");
     Ok(())
 }
 
