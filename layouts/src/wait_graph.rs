@@ -69,6 +69,16 @@ pub struct Cycle {
     pub steps: Vec<Step>,
 }
 
+impl Cycle {
+    /// Whether each waits for another one. A session that waits behind a place of its own, as one whose
+    /// multi-lock has a path at which another of its threads holds, may be served by that thread; and
+    /// nobody knows for whom a place without a session waits.
+    fn is_between_sessions(&self) -> bool {
+        let is_known = |step: &Step| step.holder != SessionId::default();
+        self.steps.len() > 1 && self.steps.iter().all(is_known)
+    }
+}
+
 /// One session that waits for another.
 ///
 /// ```
@@ -149,11 +159,15 @@ impl WaitGraph {
             }
             searches += 1;
             let Some(way) = self.way_back(index, &needs, &stuck) else { continue };
+            let cycle = self.cycle(&way);
+            if !cycle.is_between_sessions() {
+                continue;
+            }
             let sessions = way.iter().map(|&index| self.vertices[index].place.znode.session);
             let is_new = sessions.clone().all(|session| !told.contains(&session));
             told.extend(sessions);
             if is_new {
-                cycles.push(self.cycle(&way));
+                cycles.push(cycle);
             }
         }
         cycles
@@ -167,7 +181,8 @@ impl WaitGraph {
         let mut groups: BTreeMap<(SessionId, Zxid), Vec<usize>> = BTreeMap::new();
         for (index, vertex) in self.vertices.iter().enumerate() {
             let znode = vertex.place.znode;
-            if vertex.waits && !vertex.needs_one && znode.czxid != Zxid::default() {
+            let is_known = znode.session != SessionId::default() && znode.czxid != Zxid::default();
+            if vertex.waits && !vertex.needs_one && is_known {
                 groups.entry((znode.session, znode.czxid)).or_default().push(index);
             }
         }

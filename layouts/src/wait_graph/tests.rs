@@ -143,6 +143,25 @@ fn a_place_without_a_session_is_no_part_of_a_circle() {
 }
 
 #[test]
+fn a_multi_lock_behind_a_place_of_its_own_session_is_no_circle() {
+    let graph = graph(&[
+        ("/a", "lock-0000000000:5:1 lock-0000000001:5:20"),
+        ("/b", "lock-0000000000:0:1 lock-0000000001:5:20"),
+    ]);
+    assert!(told(&graph).is_empty());
+}
+
+#[test]
+fn places_without_a_session_that_began_together_are_no_multi_lock() {
+    let graph = graph(&[
+        ("/a", "lock-0000000000:5:1 lock-0000000001:0:1 lock-0000000010:5:20"),
+        ("/b", "lock-0000000000:5:1 lock-0000000001:0:1"),
+        ("/c", "lock-0000000000:0:1 lock-0000000001:5:20"),
+    ]);
+    assert!(told(&graph).is_empty());
+}
+
+#[test]
 fn a_thousand_sessions_in_one_circle() {
     let paths: Vec<(String, String)> = (0..1_000)
         .map(|number| {

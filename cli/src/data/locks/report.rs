@@ -128,7 +128,7 @@ impl<'a> Report<'a> {
             [(_, first)] => format!("{} holds it at the end", self.clients.text(first.session)),
             [(_, first), more @ ..] => {
                 let (first, more) = (self.clients.text(first.session), more.len());
-                format!("{first} and {more} more holds it at the end")
+                format!("{first} and {more} more hold it at the end")
             }
         }
     }
