@@ -78,8 +78,9 @@ fn line(process: &mut Process) -> Result<String, Failed> {
     let mut line = String::new();
     let stdout = process.0.stdout.as_mut().ok_or("its output is piped")?;
     // Byte by byte, so that the rest stays where it is.
-    for byte in stdout.bytes() {
-        match byte? {
+    let mut byte = [0];
+    while stdout.read(&mut byte)? == 1 {
+        match byte[0] {
             b'\n' => return Ok(line),
             byte => line.push(char::from(byte)),
         }
