@@ -164,6 +164,7 @@ impl<'a, W: Write> Tale<'a, W> {
                     // What stands before it is told first.
                     self.out.flush()?;
                     pass_over(records, error, &mut self.damages)?;
+                    self.forget();
                     continue;
                 }
             };
@@ -173,6 +174,9 @@ impl<'a, W: Write> Tale<'a, W> {
             self.begin(reader, first)?;
             for Gap { after, found } in records.gaps().iter().skip(self.gaps) {
                 tell_gap(*after, *found);
+            }
+            if records.gaps().len() > self.gaps {
+                self.forget();
             }
             self.gaps = records.gaps().len();
             self.op(txn, &txn.op)?;
@@ -205,13 +209,19 @@ impl<'a, W: Write> Tale<'a, W> {
         }
     }
 
+    /// Transactions are missing, which may have deleted any ephemeral.
+    fn forget(&mut self) {
+        self.owners.clear();
+        self.of_sessions.clear();
+    }
+
     /// Tells what was so before the first record, as the oldest snapshot has it.
     fn before(&mut self, reader: &Reader, first: Zxid) -> Result<(), DataError> {
         if first == Zxid(1) {
             return Ok(());
         }
         // The logs tell much without one.
-        let Ok(Base { core, snapshot: Some(path), .. }) = reader.oldest_base() else {
+        let Ok(Base { core, after, snapshot: Some(path), .. }) = reader.oldest_base() else {
             return Ok(());
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -219,6 +229,11 @@ impl<'a, W: Write> Tale<'a, W> {
             if self.options.is_wanted(&znode.path) {
                 self.znode(&znode, first, &name)?;
             }
+        }
+        // The first transaction of an epoch does not follow the last one before.
+        let may_follow = self.damages.is_empty() && first.0 >> 32 != after.0 >> 32;
+        if first > after.next() && !may_follow {
+            self.forget();
         }
         Ok(())
     }

@@ -165,6 +165,43 @@ async fn transactions_that_are_in_no_file_are_named() {
     }
 }
 
+/// A name, and what it holds.
+type File<'a> = (&'a str, &'a [u8]);
+
+/// The records of ZooKeeper before 3.6 do not name the znodes that the end of a session deletes.
+#[tokio::test]
+async fn the_end_of_a_session_deletes_no_znode_that_may_be_gone_in_missing_transactions() {
+    let mut txns = txns();
+    txns.truncate(4);
+    txns[0].op = TxnOp::CreateSession { timeout_ms: 30_000 };
+    txns[1].op = create("/a", true);
+    txns[2].op = TxnOp::Delete { path: path("/a") };
+    txns[3].op = TxnOp::CloseSession { paths: Vec::new() };
+    txns.iter_mut().for_each(|txn| txn.session = SessionId(1));
+    let mut undeleted = [&txns[..2], &txns[3..]].concat();
+    undeleted[2].zxid = Zxid(3);
+    let undeleted = log(&undeleted).0;
+    let damaged = |from: usize| {
+        let (mut log, offsets) = log(&txns[from..]);
+        log[offsets[2 - from] + 30] ^= 1;
+        log
+    };
+    let (begin, end) = (log(&txns[..2]).0, log(&txns[3..]).0);
+    let snapshot = snapshot(&txns[..2]);
+    let scenes: [(&str, &[File<'_>], usize, i32); 4] = [
+        ("end-in-whole-logs", &[("log.1", &undeleted)], 1, 0),
+        ("end-behind-a-gap", &[("log.1", &begin), ("log.4", &end)], 0, 3),
+        ("end-behind-a-damage", &[("log.1", &damaged(0))], 0, 3),
+        ("end-behind-a-lost-begin", &[("log.3", &damaged(2)), ("snapshot.2", &snapshot)], 0, 3),
+    ];
+    for (name, files, deletions, code) in scenes {
+        let told = data("history", &written(name, files), &["/a"]).await;
+        assert_eq!(told.stdout.matches("created /a").count(), 1, "{name}: {told:?}");
+        let count = told.stdout.matches("deleted /a, because its session ended").count();
+        assert_eq!((count, told.code), (deletions, Some(code)), "{name}: {told:?}");
+    }
+}
+
 #[tokio::test]
 async fn where_a_report_begins_is_told() {
     let txns = txns();

@@ -134,7 +134,7 @@ pub(super) struct Lock {
     pub(super) held: Times,
     /// How long nobody held, between two that did.
     pub(super) free: Times,
-    /// How often the next one held since the transaction by which the one before ended.
+    /// How many transactions have ended holds and let the next one hold.
     pub(super) handed_over: u64,
     pub(super) aborted: Times,
     pub(super) aborted_by_end: u64,
@@ -191,7 +191,6 @@ impl Lock {
             keep_longest(&mut self.longest_held, &hold, Hold::held_ms);
             keep_longest(&mut self.longest_waited, &hold, Hold::waited_ms);
         }
-        self.handed_over += u64::from(hold.next.is_some());
         self.removed += u64::from(matches!(hold.cause, Cause::Removed(_)));
         if hold.cause.is_expiry() {
             self.expired += 1;

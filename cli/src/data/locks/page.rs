@@ -46,7 +46,7 @@ fn key(class: &str, meaning: &str) -> Markup {
 }
 
 fn lock(report: &Report<'_>, told: &Told) -> Markup {
-    let Told { path, lock, waiting } = told;
+    let Told { path, lock, waiting, .. } = told;
     html! {
         section {
             h2 { code { (visible(path)) } }
@@ -55,6 +55,7 @@ fn lock(report: &Report<'_>, told: &Told) -> Markup {
                 (counted(lock.handed_over, "hand-over")) " to one that waited, "
                 (counted(lock.aborted.count, "wait")) " aborted. "
                 (visible(&report.at_end(lock))) ", " (waiting) " wait."
+                @if let Some(lack) = told.lack() { " " (lack) }
             }
             (timeline(report, lock))
             (distribution(lock))

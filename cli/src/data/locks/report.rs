@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use zoolet_server::storage::history::Moment;
 
 use super::hold::{Aborted, Held, Hold, Left, Lock};
+use super::others::OthersCount;
 use super::times::{Times, span};
 use super::watch::Watch;
 use crate::cli::output::visible;
@@ -24,7 +25,7 @@ pub(super) struct Report<'a> {
     pub(super) span: Span,
     /// Those with the longest waits together come first.
     pub(super) locks: Vec<Told>,
-    others: Option<(u64, Lock)>,
+    others: Option<(OthersCount, Lock)>,
     pub(super) clients: &'a Clients,
 }
 
@@ -33,6 +34,26 @@ pub(super) struct Told {
     pub(super) path: String,
     pub(super) lock: Lock,
     pub(super) waiting: u64,
+    /// Whether what happened at it before is told with others. `None` if that is not known.
+    pub(super) has_more: Option<bool>,
+}
+
+impl Told {
+    /// What is not told of it.
+    pub(super) fn lack(&self) -> Option<&'static str> {
+        match self.has_more {
+            Some(false) => None,
+            Some(true) => Some("Its earlier holds are told together with those of other locks."),
+            None => Some("Earlier holds of it may be told together with those of other locks."),
+        }
+    }
+}
+
+impl OthersCount {
+    fn text(self, beside: u64) -> String {
+        let at_least = if self.is_at_least { "at least " } else { "" };
+        format!("{at_least}{}", counted(self.locks + beside, "lock"))
+    }
 }
 
 impl<'a> Report<'a> {
@@ -46,7 +67,11 @@ impl<'a> Report<'a> {
 
     /// The report in a sentence.
     pub(super) fn summary(&self) -> String {
-        let count = self.locks.len() as u64 + self.others.as_ref().map_or(0, |(count, _)| *count);
+        let apart = self.locks.len() as u64;
+        let locks = match &self.others {
+            Some((others, _)) => others.text(apart),
+            None => counted(apart, "lock"),
+        };
         let sum = |of: fn(&Lock) -> u64| {
             let others = self.others.iter().map(|(_, lock)| of(lock));
             self.locks.iter().map(|told| of(&told.lock)).chain(others).sum()
@@ -54,8 +79,7 @@ impl<'a> Report<'a> {
         let (holds, aborted) = (sum(|lock| lock.holds), sum(|lock| lock.aborted.count));
         let expired = counted(sum(|lock| lock.expired), "lock");
         format!(
-            "{}, {}, {} aborted; {expired} lost by a session that expired. {}.",
-            counted(count, "lock"),
+            "{locks}, {}, {} aborted; {expired} lost by a session that expired. {}.",
             counted(holds, "hold"),
             counted(aborted, "wait"),
             self.span
@@ -71,15 +95,19 @@ impl<'a> Report<'a> {
             let more = counted(more as u64, "more lock");
             let _ = writeln!(text, "\n{more} with shorter waits: name a PATH, or use --json");
         }
-        if let Some((count, lock)) = &self.others {
-            let count = counted(*count, "lock");
-            let _ = writeln!(text, "\n{count} with few holds each, told together: {}", lock.holds);
+        if let Some((others, lock)) = &self.others {
+            let (count, holds) = (others.text(0), counted(lock.holds, "hold"));
+            let again = match others.again {
+                0 => String::new(),
+                again => format!(", and what {again} of the other locks had before"),
+            };
+            let _ = writeln!(text, "\n{count} with few holds each{again}, told together: {holds}");
         }
         text
     }
 
     fn lock(&self, told: &Told, text: &mut String) {
-        let Told { path, lock, waiting } = told;
+        let Told { path, lock, waiting, .. } = told;
         let mut line = |line: &str| {
             let _ = writeln!(text, "{line}");
         };
@@ -87,6 +115,9 @@ impl<'a> Report<'a> {
         let now = self.at_end(lock);
         let holds = counted(lock.holds, "hold");
         line(&format!("  {holds}; {now}, {waiting} wait"));
+        if let Some(lack) = told.lack() {
+            line(&format!("  {lack}"));
+        }
         for (name, times) in rows(lock) {
             if let Some(times) = times.text() {
                 line(&format!("  {name:<16}{times}"));
@@ -161,14 +192,18 @@ impl<'a> Report<'a> {
             "from": moment(self.span.first),
             "to": moment(self.span.last),
             "locks": locks.collect::<Vec<_>>(),
-            "others": self.others.as_ref().map(|(count, lock)| {
-                json!({ "locks": count, "holds": lock.holds, "expired": lock.expired })
-            }),
+            "others": self.others.as_ref().map(|(count, lock)| json!({
+                "locks": count.locks,
+                "locks_at_least": count.is_at_least,
+                "told_again": count.again,
+                "holds": lock.holds,
+                "expired": lock.expired,
+            })),
         })
     }
 
     fn lock_json(&self, told: &Told) -> Value {
-        let Told { path, lock, waiting } = told;
+        let Told { path, lock, waiting, has_more } = told;
         let list = |holds: &mut dyn Iterator<Item = &Hold>| -> Vec<Value> {
             holds.map(|hold| hold_json(path, hold, self.clients)).collect()
         };
@@ -189,6 +224,7 @@ impl<'a> Report<'a> {
             "holds": lock.holds,
             "holding": holding,
             "waiting": waiting,
+            "more_in_others": has_more,
             "times": times,
             "handed_over": lock.handed_over,
             "aborted_by_session_end": lock.aborted_by_end,

@@ -136,6 +136,7 @@ impl Watch<'_> {
                 Some(_) => in_line,
                 None => in_line.saturating_sub(holding + holders.len() as u64),
             };
+            lock.handed_over += u64::from(next.is_some() && !over.is_empty());
             for (place, held, cause) in over {
                 let left = Left { holding, waiting };
                 let hold = Hold { place, held, until: at, cause, next, left };

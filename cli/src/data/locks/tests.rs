@@ -1,5 +1,6 @@
 //! What is told of the locks of common libraries, from their transactions.
 
+mod counts;
 mod long_log;
 mod model;
 
@@ -282,8 +283,8 @@ fn many_locks_of_few_holds_are_told_together() {
     }
     let (locks, others) = watch.into_told();
     let (count, others) = others.expect("there are too many");
-    assert!(locks.len() < 4_000 && others.holds == count);
-    assert_eq!(locks.len() as u64 + count, 4_100);
+    assert!(locks.len() < 4_000 && others.holds == count.locks);
+    assert_eq!(locks.len() as u64 + count.locks, 4_100);
 }
 
 /// Whatever data its znode is given.

@@ -9,6 +9,7 @@ use zoolet_protocol::{SessionId, ZPath, Zxid};
 use zoolet_server::storage::history::Moment;
 
 use super::hold::{Cause, Hold, Lock};
+use super::others::{Others, OthersCount};
 use super::report::Told;
 use super::shape::{Shape, SlotId, Slots};
 use crate::data::DataError;
@@ -34,8 +35,8 @@ pub(super) struct Watch<'a> {
     /// The number of locks is not greater, and they are counted when it has reached the second number.
     locks_at_most: usize,
     make_room_at: usize,
-    /// Those that are told together, and how many they are.
-    pub(super) others: Option<(u64, Lock)>,
+    /// Those that are told together.
+    others: Option<Others>,
     pub(super) each: Option<Sink<'a>>,
 }
 
@@ -77,17 +78,23 @@ impl<'a> Watch<'a> {
     }
 
     /// The locks with their paths, how many wait at each, and those that are told together.
-    pub(super) fn into_told(mut self) -> (Vec<Told>, Option<(u64, Lock)>) {
+    pub(super) fn into_told(mut self) -> (Vec<Told>, Option<(OthersCount, Lock)>) {
         let mut told = Vec::new();
         for id in self.slots.ids() {
             let waiting = self.slots.waiting(id);
             let slot = &mut self.slots[id];
             if let Some(lock) = slot.lock.take() {
-                told.push(Told { path: slot.path.to_string(), lock: *lock, waiting });
+                let path = slot.path.to_string();
+                let has_more = match &self.others {
+                    Some(others) => others.has(&path),
+                    None => Some(false),
+                };
+                told.push(Told { path, lock: *lock, waiting, has_more });
             }
         }
         told.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        (told, self.others)
+        let again = told.iter().filter(|told| told.has_more == Some(true)).count() as u64;
+        (told, self.others.map(|others| (others.count(again), others.lock)))
     }
 
     /// Takes a place that is new.
@@ -236,10 +243,10 @@ impl<'a> Watch<'a> {
         idle.sort_unstable();
         idle.truncate(count.saturating_sub(LOCKS_KEPT));
         for (_, _, id) in &idle {
-            let Some(lock) = self.slots[*id].lock.take() else { continue };
-            let (count, others) = self.others.get_or_insert_with(|| (0, Lock::new(lock.recipe)));
-            *count += 1;
-            others.merge(&lock);
+            let slot = &mut self.slots[*id];
+            let Some(lock) = slot.lock.take() else { continue };
+            let others = self.others.get_or_insert_with(|| Others::new(Lock::new(lock.recipe)));
+            others.add(&slot.path, &lock);
             self.slots.remove_if_idle(*id);
         }
         self.locks_at_most = count - idle.len();
