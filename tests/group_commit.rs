@@ -13,14 +13,15 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use zoolet::client::{Client, RetryPolicy};
 use zoolet::protocol::{
-    ConnectRequest, ConnectResponse, Dial, Encode, OpCode, RequestHeader, Transport, Xid,
-    decode_all,
+    Acl, ConnectRequest, ConnectResponse, Create, CreateMode, Dial, Encode, OpCode, Request,
+    RequestHeader, Transport, Write as WriteRequest, Xid, decode_all, encode_request,
 };
 use zoolet::server::storage::{
     DirectoryLock, Disk, DiskFile, LockError, LogReader, MemDisk, StorageConfig, write_snapshot,
 };
 use zoolet::server::{Config, Server};
 use zoolet_core::{Core, Settings};
+use zoolet_test_support::blocking::FrameStream;
 
 /// Short for a test that expects nothing to happen, and far shorter than any timeout.
 const MOMENT: Duration = Duration::from_millis(200);
@@ -257,4 +258,35 @@ async fn a_snapshot_taken_during_writes_equals_the_state_at_its_zxid() {
         disk.files.open(&directory.join(snapshot)).unwrap().read_to_end(&mut file).unwrap();
         assert!(file == expected, "{snapshot} is not what the logs make of it");
     }
+}
+
+/// The connection of a client that waits for the disk, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_ends_its_connections_in_time_though_the_disk_hangs() {
+    let disk = SlowDisk::default();
+    let storage = StorageConfig { disk: Arc::new(disk.clone()), ..StorageConfig::at("/data") };
+    let shutdown_timeout = Duration::from_millis(100);
+    let config = Config { storage: Some(storage), shutdown_timeout, ..Config::default() };
+    let builder = Server::builder().config(config).listen(([127, 0, 0, 1], 0).into());
+    let server = builder.start().await.unwrap();
+    let address = server.local_addr().unwrap();
+    // The test ends with an error if the connection is open for longer.
+    let open = move || {
+        let mut stream = FrameStream::connect_within(address, Duration::from_secs(10))?;
+        stream.shake_hands(&ConnectRequest::new(30_000)).map(|_| stream)
+    };
+    let mut stream = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
+    let (znodes, closed) = (server.totals().znodes, disk.syncs.close());
+    let create = Create::new("/a", CreateMode::Persistent).acl(vec![Acl::open()]);
+    let create = encode_request(Xid(1), &Request::Write(WriteRequest::Op(create.into())));
+    stream.send([&create]).unwrap();
+    let client = tokio::task::spawn_blocking(move || stream.receive());
+    while server.totals().znodes == znodes {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let ending = tokio::spawn(server.shutdown());
+    let end = client.await.unwrap().unwrap_err();
+    assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof, "{end}");
+    drop(closed);
+    ending.await.unwrap();
 }

@@ -207,8 +207,8 @@ impl<S: Socket> Driver<S> {
             }
             let reads = !has_more && !is_paused;
             let woken = if reads && engine.hooks.is_none() && connection.is_established() {
-                // Nothing else can happen to it: the end of the server ends its outbox. The futures
-                // below would cost each request several locks that all connections share.
+                // Nothing else can happen to it: a server that shuts down wakes it by its outbox. The
+                // futures below would cost each request several locks that all connections share.
                 self.exchange(reads).await?
             } else {
                 tokio::select! {
@@ -252,10 +252,14 @@ impl<S: Socket> Driver<S> {
 
     /// Waits until bytes went out, the outbox has a message, or, if it `reads`, bytes came in.
     async fn exchange(&mut self, reads: bool) -> io::Result<Woken> {
-        let Self { socket, input, output, connection, .. } = self;
+        let Self { socket, input, output, connection, engine, .. } = self;
         let outbox = &connection.peer.outbox;
         let waiting = output.len();
         let mut exchange = |context: &mut Context<'_>| {
+            if engine.is_shut_down() {
+                // What waits for the disk has a time limit from now on.
+                return Poll::Ready(Ok(Woken::Shutdown));
+            }
             if (waiting > 0 || socket.has_unsent())
                 && let Poll::Ready(wrote) = socket.poll_write(context, output)
             {
