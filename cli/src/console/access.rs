@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderValue};
+use axum::http::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -178,19 +178,18 @@ impl Access {
             let pass = cookie.trim().strip_prefix(name.as_str());
             pass.and_then(|rest| rest.strip_prefix('=')).is_some_and(|text| self.pass.is(text))
         };
-        let mut authorizations = headers.get_all(AUTHORIZATION).iter().peekable();
-        let has_authorization = authorizations.peek().is_some();
-        let is_token = |value: &HeaderValue| {
-            let text = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
-            text.is_some_and(|text| token.is(text))
-        };
-        if cookies.any(is_pass) || authorizations.any(is_token) {
-            Shown::Right
-        } else if has_authorization {
-            Shown::Wrong
-        } else {
-            // A cookie of a console that has ended was no guess.
-            Shown::Nothing
+        if cookies.any(is_pass) {
+            return Shown::Right;
+        }
+        let mut authorizations = headers.get_all(AUTHORIZATION).iter();
+        // A cookie of a console that has ended was no guess.
+        let Some(first) = authorizations.next() else { return Shown::Nothing };
+        // Several would be as many guesses in one request.
+        let is_only = authorizations.next().is_none();
+        let text = first.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
+        match text.is_some_and(|text| token.is(text)) && is_only {
+            true => Shown::Right,
+            false => Shown::Wrong,
         }
     }
 
@@ -338,6 +337,16 @@ mod tests {
         assert_eq!(shown(&[host, ("cookie", &pairs), wrong]), Shown::Right);
         let forged = format!("zoolet-console-8181={TOKEN}");
         assert_eq!(shown(&[host, ("cookie", &forged)]), Shown::Nothing);
+    }
+
+    #[test]
+    fn a_request_has_one_guess_of_the_token() {
+        let right = ("authorization", "Bearer a long secret token");
+        let access = access();
+        assert_eq!(access.shown(&headers(&[right])), Shown::Right);
+        let mut several = headers(&[("authorization", "Bearer a guess")]);
+        several.append("authorization", right.1.parse().unwrap());
+        assert_eq!(access.shown(&several), Shown::Wrong);
     }
 
     #[test]

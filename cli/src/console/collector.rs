@@ -27,11 +27,12 @@ pub(super) async fn run(shared: &Shared) {
     let hub = &shared.hub;
     let fresh = || Looks::new(&shared.path, shared.scan);
     let looks = Mutex::new(fresh());
+    let mut arrivals = 0;
     loop {
-        if tokio::time::timeout(WHOLE_TREE_PAUSE, hub.somebody_looks()).await.is_err() {
+        if tokio::time::timeout(WHOLE_TREE_PAUSE, hub.somebody_looks(arrivals)).await.is_err() {
             // What was known is too old to be of use.
             *looks.lock() = fresh();
-            hub.somebody_looks().await;
+            hub.somebody_looks(arrivals).await;
         }
         shared.has_quick.store(true, Relaxed);
         tokio::select! {
@@ -45,6 +46,8 @@ pub(super) async fn run(shared: &Shared) {
         if !looks.lock().pause() {
             *looks.lock() = fresh();
         }
+        // Somebody who comes while it is closed, and goes again, may open the next session.
+        arrivals = hub.arrivals();
         shared.link.close().await;
     }
 }

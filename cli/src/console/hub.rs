@@ -39,6 +39,8 @@ struct State {
     last_viewer: u64,
     /// Requests that are no viewers.
     visitors: usize,
+    /// How many viewers and visitors have come.
+    arrivals: u64,
 }
 
 /// What waits for a viewer.
@@ -95,13 +97,14 @@ impl Hub {
             return Err(Crowded);
         }
         state.last_viewer += 1;
+        state.arrivals += 1;
         let id = state.last_viewer;
         let filled = Arc::new(Notify::new());
         let messages = VecDeque::new();
         let queue = Queue { messages, bytes: 0, needs_snapshot: true, filled: Arc::clone(&filled) };
         state.viewers.insert(id, queue);
         drop(state);
-        self.0.came.notify_one();
+        self.0.came.notify_waiters();
         Ok(Viewer { hub: self.clone(), id, filled })
     }
 
@@ -112,30 +115,33 @@ impl Hub {
 
     /// One request, for which the session is kept open.
     pub(super) fn visit(&self) -> Visit {
-        self.0.state.lock().visitors += 1;
-        self.0.came.notify_one();
+        {
+            let mut state = self.0.state.lock();
+            state.visitors += 1;
+            state.arrivals += 1;
+        }
+        self.0.came.notify_waiters();
         Visit(self.clone())
     }
 
-    /// Waits until there is a viewer.
+    /// Waits until there is a viewer. Several may wait.
     pub(super) async fn viewer_looks(&self) {
-        while self.0.state.lock().viewers.is_empty() {
-            self.0.came.notified().await;
-        }
+        until(&self.0.came, || !self.0.state.lock().viewers.is_empty()).await;
     }
 
-    /// Waits until there is a viewer or a visitor.
-    pub(super) async fn somebody_looks(&self) {
-        while self.is_left_alone() {
-            self.0.came.notified().await;
-        }
+    /// Waits until there is a viewer or a visitor, or more have come than `arrivals`.
+    pub(super) async fn somebody_looks(&self, arrivals: u64) {
+        until(&self.0.came, || !self.is_left_alone() || self.arrivals() != arrivals).await;
     }
 
     /// Waits until there is neither a viewer nor a visitor.
     pub(super) async fn nobody_looks(&self) {
-        while !self.is_left_alone() {
-            self.0.left.notified().await;
-        }
+        until(&self.0.left, || self.is_left_alone()).await;
+    }
+
+    /// How many viewers and visitors have come so far.
+    pub(super) fn arrivals(&self) -> u64 {
+        self.0.state.lock().arrivals
     }
 
     pub(super) fn is_left_alone(&self) -> bool {
@@ -172,6 +178,18 @@ impl Hub {
     #[cfg(test)]
     fn queued_bytes(&self) -> usize {
         self.0.state.lock().viewers.values().map(|queue| queue.bytes).sum()
+    }
+}
+
+/// Waits until something is so, which `changed` tells to all who wait.
+async fn until(changed: &Notify, is_so: impl Fn() -> bool) {
+    loop {
+        // Before the look, so that a change after it is not missed.
+        let next = changed.notified();
+        if is_so() {
+            return;
+        }
+        next.await;
     }
 }
 
@@ -230,7 +248,7 @@ impl Viewer {
 impl Drop for Viewer {
     fn drop(&mut self) {
         self.hub.0.state.lock().viewers.remove(&self.id);
-        self.hub.0.left.notify_one();
+        self.hub.0.left.notify_waiters();
     }
 }
 
@@ -241,7 +259,7 @@ pub(super) struct Visit(Hub);
 impl Drop for Visit {
     fn drop(&mut self) {
         self.0.0.state.lock().visitors -= 1;
-        self.0.0.left.notify_one();
+        self.0.0.left.notify_waiters();
     }
 }
 
@@ -299,5 +317,35 @@ mod tests {
         assert!(hub.view().is_ok());
         drop(viewers);
         assert!(hub.is_left_alone());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_who_wait_for_a_viewer_learn_of_it_also_after_a_visitor() {
+        let hub = hub();
+        let wait = || {
+            let hub = hub.clone();
+            tokio::spawn(async move { hub.viewer_looks().await })
+        };
+        let waiters = [wait(), wait()];
+        tokio::task::yield_now().await;
+        drop(hub.visit());
+        let viewer = hub.view().unwrap();
+        for waiter in waiters {
+            let woken = tokio::time::timeout(std::time::Duration::from_secs(1), waiter).await;
+            woken.expect("each of them is woken").unwrap();
+        }
+        drop(viewer);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_visitor_that_has_gone_again_is_noticed() {
+        let hub = hub();
+        let arrivals = hub.arrivals();
+        drop(hub.visit());
+        let waited = std::time::Duration::from_secs(1);
+        let noticed = tokio::time::timeout(waited, hub.somebody_looks(arrivals)).await;
+        noticed.expect("it may have opened a session");
+        let seen = tokio::time::timeout(waited, hub.somebody_looks(hub.arrivals())).await;
+        seen.expect_err("nobody else has come");
     }
 }
