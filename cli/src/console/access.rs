@@ -43,22 +43,36 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// A text for a person if the file cannot be read, or if its first line is too short or too long.
+    /// A text for a person if the file cannot be read, or if its first line is too short or too long, or has
+    /// characters that no header of a request may have.
     pub(crate) fn from_file(path: &str) -> Result<Self, String> {
-        let read = || -> io::Result<String> {
-            let mut text = String::new();
-            File::open(path)?.take(TOKEN_BYTES_MAX).read_to_string(&mut text)?;
-            Ok(text)
+        let read = || -> io::Result<Vec<u8>> {
+            let mut bytes = Vec::new();
+            // With a line end of two bytes.
+            File::open(path)?.take(TOKEN_BYTES_MAX as u64 + 2).read_to_end(&mut bytes)?;
+            Ok(bytes)
         };
-        let text = read().map_err(|error| error.to_string())?;
-        let line = text.lines().next().unwrap_or_default().trim();
-        if line.chars().count() < TOKEN_CHARS_MIN {
-            return Err(format!(
-                "its first line must have {TOKEN_CHARS_MIN} characters or more; make one with \
-                 `head -c 24 /dev/urandom | base64`"
-            ));
+        let bytes = read().map_err(|error| error.to_string())?;
+        let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let refused = |limit: String| {
+            Err(format!("its first line {limit}; make one with `head -c 24 /dev/urandom | base64`"))
+        };
+        if line.len() > TOKEN_BYTES_MAX {
+            return refused(format!("must have {TOKEN_BYTES_MAX} bytes or fewer"));
         }
-        Ok(Self(line.into()))
+        // As in a header of a request.
+        let is_sendable = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t');
+        let text = std::str::from_utf8(line).ok().filter(|_| line.iter().all(is_sendable));
+        let Some(token) = text.map(str::trim) else {
+            return refused(
+                "must have only the visible characters of ASCII, and spaces".to_owned(),
+            );
+        };
+        if token.len() < TOKEN_CHARS_MIN {
+            return refused(format!("must have {TOKEN_CHARS_MIN} characters or more"));
+        }
+        Ok(Self(token.into()))
     }
 
     /// Whether a text is it. The time that this takes tells nothing about where they differ.
@@ -303,6 +317,35 @@ mod tests {
         let header =
             |(name, value): &(&'static str, &str)| (name.parse().unwrap(), value.parse().unwrap());
         headers.iter().map(header).collect()
+    }
+
+    #[test]
+    fn a_token_that_is_cut_or_cannot_be_sent_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = |text: &[u8]| {
+            std::fs::write(file.path(), text).unwrap();
+            Token::from_file(file.path().to_str().unwrap())
+        };
+        let whole = "a".repeat(4_096);
+        assert!(read(whole.as_bytes()).unwrap().is(&whole));
+        assert!(read(format!("{whole}\r\n").as_bytes()).unwrap().is(&whole));
+        let rest = [b" a long secret token \n", &[0xff; 8_192][..]].concat();
+        assert!(read(&rest).unwrap().is(TOKEN), "the rest of the file does not matter");
+        for text in [format!("{whole}a"), format!("{whole}a\n"), "é".repeat(4_096)] {
+            let refused = read(text.as_bytes()).unwrap_err();
+            assert!(refused.contains("4096 bytes") && refused.contains("base64"), "{refused}");
+        }
+        let others = [
+            "ein langer Schlüssel".as_bytes(),
+            b"a long \xff secret token",
+            b"a long secret \x07 token",
+        ];
+        for text in others {
+            let refused = read(text).unwrap_err();
+            assert!(refused.contains("ASCII") && refused.contains("base64"), "{refused}");
+        }
+        let refused = read(b"short\n").unwrap_err();
+        assert!(refused.contains("16 characters"), "{refused}");
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub(super) const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
 pub(super) const TOKEN_CHARS_MIN: usize = 16;
 
 /// The longest first line of a file of a token.
-pub(super) const TOKEN_BYTES_MAX: u64 = 4096;
+pub(super) const TOKEN_BYTES_MAX: usize = 4096;
 
 /// The time that a wrong token takes, one after the other: no more than two guesses a second.
 pub(super) const WRONG_TOKEN_TAKES: Duration = Duration::from_millis(500);

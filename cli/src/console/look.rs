@@ -179,19 +179,22 @@ impl Looks {
         self.trouble = trouble;
     }
 
-    /// The directories of locks, and some of the znodes below which locks may come.
-    pub(super) fn watched(&mut self, candidates_max: usize) -> Vec<String> {
+    /// The directories of locks, and some of the znodes below which locks may come, with the transactions
+    /// that created them.
+    pub(super) fn watched(&mut self, candidates_max: usize) -> Vec<(String, Zxid)> {
         let after = self.candidates.range::<str, _>((
             std::ops::Bound::Excluded(self.last_candidate.as_str()),
             std::ops::Bound::Unbounded,
         ));
-        let others = after.chain(self.candidates.iter()).map(|(path, _)| path);
+        let others = after.chain(self.candidates.iter());
         let count = candidates_max.min(self.candidates.len());
-        let chosen: Vec<String> = others.take(count).cloned().collect();
-        if let Some(last) = chosen.last() {
+        let others = others.take(count).map(|(path, stamp)| (path.clone(), stamp.czxid));
+        let chosen: Vec<(String, Zxid)> = others.collect();
+        if let Some((last, _)) = chosen.last() {
             self.last_candidate.clone_from(last);
         }
-        self.survey.locks.keys().cloned().chain(chosen).collect()
+        let locks = self.survey.locks.iter().map(|(path, lock)| (path.clone(), lock.stamp.czxid));
+        locks.chain(chosen).collect()
     }
 
     /// Whether a directory of locks has changed; `None` if it is none.
@@ -208,27 +211,34 @@ impl Looks {
         None
     }
 
-    /// Whether a znode was seen in a directory, so that it need not be read again: it has a number, which
-    /// no other one gets.
-    pub(super) fn knows(&self, path: &str, name: &str) -> bool {
-        let lock = self.survey.locks.get(path);
+    /// Whether a znode was seen in the directory that this transaction created, so that it need not be read
+    /// again: it has a number, which no other one gets there.
+    pub(super) fn knows(&self, path: &str, czxid: Zxid, name: &str) -> bool {
+        let lock = self.survey.locks.get(path).filter(|lock| lock.stamp.czxid == czxid);
         let place = lock.and_then(|lock| lock.directory.place(name));
         place.is_some_and(|place| place.number.is_some())
     }
 
-    /// Takes what a quick look has found. Whether something has changed.
+    /// Takes what a quick look has found, except where a slow one has seen something later. Whether
+    /// something has changed.
     pub(super) fn take_quick(&mut self, changes: Changes) -> bool {
         self.survey.now_ms = jiff::Timestamp::now().as_millisecond();
         let mut touched = BTreeSet::new();
-        for path in changes.gone {
-            self.candidates.remove(&path);
-            if self.survey.locks.remove(&path).is_none() {
+        for (path, czxid) in changes.gone {
+            if self.candidates.get(&path).is_some_and(|stamp| stamp.czxid == czxid) {
+                self.candidates.remove(&path);
+            }
+            if self.survey.locks.get(&path).is_none_or(|lock| lock.stamp.czxid != czxid) {
                 continue;
             }
+            self.survey.locks.remove(&path);
             touched.extend(Survey::touched_by(&path));
         }
         for (path, changed) in changes.changed {
             let Some(lock) = self.survey.locks.get_mut(&path) else { continue };
+            if changed.is_older(lock.stamp) {
+                continue;
+            }
             changed.apply(lock);
             touched.extend(Survey::touched_by(&path));
         }
@@ -318,10 +328,11 @@ impl Looks {
             }
         }
         let candidates = std::mem::take(&mut survey.candidates);
-        for (path, _) in &candidates {
-            // A lock that nobody has or wants now, and soon again.
+        for (path, stamp) in &candidates {
+            // A lock that nobody has or wants now, and soon again. Its data is still to be read.
             if earlier.remove(path).is_some() {
-                survey.locks.insert(path.clone(), LockDirectory::default());
+                let stamp = Stamp { mzxid: Zxid::ZERO, ..*stamp };
+                survey.locks.insert(path.clone(), LockDirectory { stamp, ..Default::default() });
             }
         }
         let is_lock = |path: &str| survey.locks.contains_key(path);

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::{Interval, MissedTickBehavior};
 use zoolet_client::{Client, Error};
 use zoolet_layouts::{Directory, Name, Znode};
-use zoolet_protocol::{ErrorCode, MultiReadOp, MultiResult};
+use zoolet_protocol::{ErrorCode, MultiReadOp, MultiResult, Zxid};
 
 use super::limits::{QUICK_BATCH, QUICK_CANDIDATES};
 use super::look::Looks;
@@ -20,8 +20,8 @@ use crate::doctor::survey::{LockDirectory, Stamp, child};
 /// What a quick look has found.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Znodes that are gone.
-    pub(super) gone: Vec<String>,
+    /// Znodes that are gone, with the transactions that had created them.
+    pub(super) gone: Vec<(String, Zxid)>,
     pub(super) changed: BTreeMap<String, Changed>,
 }
 
@@ -40,7 +40,16 @@ impl Changed {
         Self { stamp, data, names: Vec::new(), read: BTreeMap::new() }
     }
 
+    /// Whether what was read is older than what is known of the directory: a slow look has read it since.
+    pub(super) fn is_older(&self, known: Stamp) -> bool {
+        (self.stamp.czxid, self.stamp.pzxid) < (known.czxid, known.pzxid)
+    }
+
     pub(super) fn apply(self, lock: &mut LockDirectory) {
+        if lock.stamp.czxid != self.stamp.czxid {
+            // It was created again: its numbers began anew, so that names may have come back.
+            lock.directory = Directory::new();
+        }
         let others = self.names.iter().filter(|name| Name::read(name).is_none());
         lock.first_other = others.min().cloned();
         let mut directory = Directory::new();
@@ -56,7 +65,8 @@ impl Changed {
         directory.set_data(&self.data);
         lock.directory = directory;
         // Otherwise the next look lists it again.
-        lock.stamp = if has_all { self.stamp } else { Stamp::default() };
+        let czxid = self.stamp.czxid;
+        lock.stamp = if has_all { self.stamp } else { Stamp { czxid, ..Stamp::default() } };
     }
 }
 
@@ -72,9 +82,10 @@ pub(super) async fn look(looks: &Mutex<Looks>, client: &Client) -> Result<(Chang
     };
     let mut asking = Asking::new(client, rate);
     let mut changes = Changes::default();
-    let heads = watched.iter().map(|path| MultiReadOp::GetData(path.as_str().into())).collect();
+    let heads = watched.iter().map(|(path, _)| MultiReadOp::GetData(path.as_str().into()));
     let mut listed: Vec<(String, Stamp, Bytes)> = Vec::new();
-    for (path, result) in watched.into_iter().zip(asking.read(heads).await?) {
+    let heads = asking.read(heads.collect()).await?;
+    for ((path, czxid), result) in watched.into_iter().zip(heads) {
         match result {
             MultiResult::Data(data, stat) => {
                 let stamp = Stamp::from(&stat);
@@ -88,7 +99,7 @@ pub(super) async fn look(looks: &Mutex<Looks>, client: &Client) -> Result<(Chang
                     listed.push((path, stamp, data));
                 }
             }
-            MultiResult::Error(ErrorCode::NO_NODE) => changes.gone.push(path),
+            MultiResult::Error(ErrorCode::NO_NODE) => changes.gone.push((path, czxid)),
             _ => {}
         }
     }
@@ -99,8 +110,9 @@ pub(super) async fn look(looks: &Mutex<Looks>, client: &Client) -> Result<(Chang
         let MultiResult::Children(names) = result else { continue };
         let names: Vec<String> = names.iter().map(str::to_owned).collect();
         let looks = looks.lock();
-        let new =
-            names.iter().filter(|name| Name::read(name).is_some() && !looks.knows(&path, name));
+        let is_new =
+            |name: &&String| Name::read(name).is_some() && !looks.knows(&path, stamp.czxid, name);
+        let new = names.iter().filter(is_new);
         unknown.extend(new.map(|name| (path.clone(), name.clone())));
         changes.changed.insert(path, Changed { stamp, data, names, read: BTreeMap::new() });
     }
@@ -139,5 +151,139 @@ impl<'a> Asking<'a> {
             ops = rest;
         }
         Ok(results)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use zoolet_protocol::{CreateMode, SessionId};
+    use zoolet_testkit::TestServer;
+
+    use super::*;
+    use crate::doctor::scan::{Scan, ScanOptions};
+    use crate::doctor::sessions::Sessions;
+
+    const OPTIONS: ScanOptions =
+        ScanOptions { rate: 100_000, znodes_max: 1_000, children_max: 1_000, frame_bytes: 1 << 20 };
+
+    /// A console that has read the whole tree with its own client.
+    struct Scene {
+        looks: Mutex<Looks>,
+        console: Client,
+        hosts: String,
+        _server: TestServer,
+    }
+
+    impl Scene {
+        async fn new() -> Self {
+            let server = TestServer::builder().tcp().start().await.unwrap();
+            let hosts = server.address().unwrap().to_string();
+            let console = Client::connect(hosts.clone()).await.unwrap();
+            let looks = Mutex::new(Looks::new("/", OPTIONS));
+            Self { looks, console, hosts, _server: server }
+        }
+
+        async fn client(&self) -> Client {
+            Client::connect(self.hosts.clone()).await.unwrap()
+        }
+
+        async fn slow(&self) {
+            let tree = Scan::new(&self.console, OPTIONS).tree("/").await.unwrap();
+            let tree = Some((tree, Duration::from_millis(1)));
+            self.looks.lock().take_slow(tree, Sessions::default(), SessionId::NONE, None);
+        }
+
+        async fn quick(&self) -> Changes {
+            look(&self.looks, &self.console).await.unwrap().0
+        }
+
+        fn take(&self, changes: Changes) {
+            self.looks.lock().take_quick(changes);
+        }
+
+        /// The first place of the lock `/x`, and how many hand-overs were counted.
+        fn first(&self) -> (Value, Value) {
+            let state: Value = serde_json::from_str(&self.looks.lock().model().snapshot()).unwrap();
+            let place = state["locks"]["/x\nmutex"]["places"][0].clone();
+            (place, state["totals"]["hand_overs"].clone())
+        }
+    }
+
+    async fn enter(client: &Client) -> String {
+        let created = client.create("/x/lock-").mode(CreateMode::EphemeralSequential).await;
+        created.unwrap().path.to_string()
+    }
+
+    #[tokio::test]
+    async fn a_directory_created_again_has_none_of_the_znodes_that_were_known() {
+        let scene = Scene::new().await;
+        let (a, b) = (scene.client().await, scene.client().await);
+        a.create("/x").await.unwrap();
+        let earlier = enter(&a).await;
+        scene.slow().await;
+        assert_eq!(scene.first().0["session"], a.session_id().to_string());
+        a.delete(&earlier).await.unwrap();
+        a.delete("/x").await.unwrap();
+        b.create("/x").await.unwrap();
+        assert_eq!(enter(&b).await, earlier, "it has the same name");
+        scene.take(scene.quick().await);
+        assert_eq!(scene.first().0["session"], b.session_id().to_string());
+    }
+
+    #[tokio::test]
+    async fn a_quick_look_changes_nothing_that_a_slow_one_has_seen_later() {
+        let scene = Scene::new().await;
+        let (a, b) = (scene.client().await, scene.client().await);
+        a.create("/x").await.unwrap();
+        let first = enter(&a).await;
+        scene.slow().await;
+        let second = enter(&b).await;
+        let earlier = scene.quick().await;
+        a.delete(&first).await.unwrap();
+        b.delete(&second).await.unwrap();
+        let third = enter(&a).await;
+        scene.slow().await;
+        let known = scene.first();
+        scene.take(earlier);
+        assert_eq!(scene.first(), known);
+        scene.take(scene.quick().await);
+        assert_eq!(scene.first(), known);
+        // Now the slow look sees that nobody has it.
+        let fourth = enter(&b).await;
+        let earlier = scene.quick().await;
+        a.delete(&third).await.unwrap();
+        b.delete(&fourth).await.unwrap();
+        scene.slow().await;
+        scene.take(earlier);
+        assert_eq!(scene.first().0, Value::Null);
+        // It is still looked at, though.
+        enter(&b).await;
+        scene.take(scene.quick().await);
+        assert_eq!(scene.first().0["session"], b.session_id().to_string());
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_a_slow_look_has_seen_created_again_stays() {
+        let scene = Scene::new().await;
+        let (a, b) = (scene.client().await, scene.client().await);
+        a.create("/x").await.unwrap();
+        let first = enter(&a).await;
+        scene.slow().await;
+        enter(&a).await;
+        let changed = scene.quick().await;
+        a.delete(&first).await.unwrap();
+        a.delete("/x/lock-0000000001").await.unwrap();
+        a.delete("/x").await.unwrap();
+        let gone = scene.quick().await;
+        b.create("/x").await.unwrap();
+        enter(&b).await;
+        scene.slow().await;
+        let known = scene.first();
+        assert_eq!(known.0["session"], b.session_id().to_string());
+        for earlier in [changed, gone] {
+            scene.take(earlier);
+            assert_eq!(scene.first(), known);
+        }
     }
 }

@@ -93,9 +93,10 @@ export class Feed {
     }
   }
 
+  /** Opens the stream, if somebody can see the page: the server watches while there is one. */
   connect() {
     this.disconnect();
-    if (this.page.live.isPaused) return;
+    if (this.page.live.isPaused || document.hidden) return;
     if (!this.last) this.tell("The watch is being set.");
     const wanted = { filter: this.filter };
     if (this.kinds.size < FILTERED.length) wanted.kinds = [...this.kinds].join(",") || "none";
@@ -168,12 +169,15 @@ export class Feed {
     this.frame ??= requestAnimationFrame(() => this.render());
   }
 
-  /** A row that tells of a gap. There is one for a gap, however it came. */
+  /** A row that tells of a gap. There is one for a gap, however it came. What happened in it is not asked for. */
   mark(text) {
+    this.after = null;
     this.render();
     const top = this.body.rows[0];
-    if (!top || top.event === null) return;
-    this.body.prepend(markRow(text));
+    if (!top || top.isGap) return;
+    const row = markRow(text);
+    row.isGap = true;
+    this.body.prepend(row);
   }
 
   render() {

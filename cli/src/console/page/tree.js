@@ -12,6 +12,9 @@ export class Tree {
     this.page = page;
     this.path = null;
     this.form = "text";
+    // Counts what was asked to be read, so that an answer to what was asked before is known to be out of date.
+    this.generation = 0;
+    this.isReadingChildren = false;
     this.field = element("input", { class: "filter", "aria-label": "Path of a znode", spellcheck: "false" });
     const go = element(
       "form",
@@ -29,7 +32,7 @@ export class Tree {
     this.trail = element("nav", { class: "trail", "aria-label": "Ancestors" });
     this.children = element("ul", { class: "children", "aria-label": "Children", onkeydown: (event) => this.move(event) });
     this.childrenNote = element("p", { class: "dim" });
-    this.more = element("button", { type: "button", hidden: true, onclick: () => this.next() }, "More");
+    this.more = element("button", { type: "button", hidden: true, onclick: () => this.readMore() }, "More");
     this.znode = element("div", { class: "znode-pane" });
     const list = element("div", { class: "children-pane" }, element("h2", {}, "Children"), this.childrenNote, this.children, this.more);
     this.root = element("div", { class: "tree" }, go, this.trail, element("div", { class: "panes" }, list, this.znode));
@@ -51,6 +54,7 @@ export class Tree {
 
   async read() {
     const path = this.path;
+    this.generation += 1;
     this.field.value = path;
     this.trail.replaceChildren(...this.ancestors(path));
     this.children.replaceChildren();
@@ -73,22 +77,30 @@ export class Tree {
   }
 
   async readZnode(path) {
+    const generation = this.generation;
     let shown;
     try {
       shown = this.znodeOf(await ask("/v1/znode", { path }));
     } catch (failure) {
       shown = [element("p", { class: "trouble" }, visible(failure.message))];
     }
-    if (path === this.path) this.znode.replaceChildren(...shown);
+    if (generation === this.generation) this.znode.replaceChildren(...shown);
+  }
+
+  /** Pressed twice, it reads one page. */
+  async readMore() {
+    // The button is not disabled meanwhile: it would lose the focus.
+    if (!this.isReadingChildren) await this.next();
   }
 
   /** Reads the next page of the children. */
   async next() {
-    const path = this.path;
+    const { path, generation } = this;
+    this.isReadingChildren = true;
     const after = this.more.hidden ? {} : { after: this.after };
     try {
       const page = await ask("/v1/children", { path, ...after });
-      if (path !== this.path) return;
+      if (generation !== this.generation) return;
       this.children.append(...page.children.map((child) => this.child(path, child)));
       const shown = this.children.childElementCount;
       const all = shown === page.total ? "" : `${grouped(shown)} of `;
@@ -96,7 +108,9 @@ export class Tree {
       this.after = page.next;
       this.more.hidden = page.next === null;
     } catch (failure) {
-      if (path === this.path) this.childrenNote.textContent = visible(failure.message);
+      if (generation === this.generation) this.childrenNote.textContent = visible(failure.message);
+    } finally {
+      if (generation === this.generation) this.isReadingChildren = false;
     }
   }
 
