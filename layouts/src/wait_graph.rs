@@ -74,8 +74,9 @@ impl Cycle {
     /// multi-lock has a path at which another of its threads holds, may be served by that thread; and
     /// nobody knows for whom a place without a session waits.
     fn is_between_sessions(&self) -> bool {
-        let is_known = |step: &Step| step.holder != SessionId::default();
-        self.steps.len() > 1 && self.steps.iter().all(is_known)
+        let is_of_two =
+            |step: &Step| step.holder != SessionId::default() && step.holder != step.waiter;
+        self.steps.len() > 1 && self.steps.iter().all(is_of_two)
     }
 }
 

@@ -151,6 +151,16 @@ fn a_multi_lock_behind_a_place_of_its_own_session_is_no_circle() {
     assert!(told(&graph).is_empty());
 }
 
+/// At each path one of its threads holds and another one waits.
+#[test]
+fn a_session_that_waits_for_itself_at_two_paths_is_no_circle() {
+    let graph = graph(&[
+        ("/a", "lock-0000000000:5:1 lock-0000000001:5:20"),
+        ("/b", "lock-0000000000:5:2 lock-0000000001:5:21"),
+    ]);
+    assert!(told(&graph).is_empty());
+}
+
 #[test]
 fn places_without_a_session_that_began_together_are_no_multi_lock() {
     let graph = graph(&[
