@@ -138,7 +138,10 @@ pub(super) fn tell_gap(after: Zxid, found: Zxid) {
         Ordering::Equal => notice(&format!("the transaction {first} is in no file")),
         // Of another epoch, nobody knows how many they were.
         _ if after.0 >> 32 != found.0 >> 32 => {
-            notice(&format!("transactions between {after} and {found} are in no file"));
+            notice(&format!(
+                "transactions between {after} and {found} are in no file; the last ones of the epoch before may \
+                 never have been committed"
+            ));
         }
         _ => notice(&format!("the transactions from {first} to {last} are in no file")),
     }

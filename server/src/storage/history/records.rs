@@ -334,9 +334,10 @@ impl Records {
             return Ok(false);
         }
         let after = self.last;
-        // The first transaction of an epoch does not follow the last one before.
-        let may_lack = is_behind_damage || (is_first && zxid.0 >> 32 == after.0 >> 32);
-        if may_lack && zxid != after.next() {
+        let is_new_epoch = zxid.0 >> 32 != after.0 >> 32;
+        // A leader numbers the transactions of its epoch from 1.
+        let next = if is_new_epoch { Zxid((zxid.0 >> 32 << 32) | 1) } else { after.next() };
+        if (is_behind_damage || is_first || is_new_epoch) && zxid != next {
             match self.handling {
                 Gaps::Tell if after == Zxid::ZERO => {}
                 Gaps::Tell => self.gaps.push(Gap { after, found: zxid }),
