@@ -208,7 +208,8 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 const AFTER_HELP: &str = "\
-It changes nothing. It sets one watch, while a page shows the view Events, and leaves none. While no page is open it has no session and sends nothing.
+It changes nothing. It sets one watch, while a page shows the view Events, and leaves none. While
+no page is open it has no session and sends nothing.
 To see clients and who is silent it asks the words srvr, cons, dump, wchs, wchp and mntr of each
 server; the page tells which were refused, and how to allow them.
 

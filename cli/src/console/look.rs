@@ -42,6 +42,8 @@ pub(super) struct Looks {
     sessions: Sessions,
     /// The cycles of the last slow look, which the next one may confirm.
     cycles: Vec<Cycle>,
+    /// Those that two looks have seen, and that no look has seen ended.
+    confirmed: Vec<Cycle>,
     in_cycles: BTreeSet<(String, String)>,
     findings: Vec<Finding>,
     holders: Holders,
@@ -127,6 +129,7 @@ impl Looks {
             has_news: false,
             sessions: Sessions::default(),
             cycles: Vec::new(),
+            confirmed: Vec::new(),
             in_cycles: BTreeSet::new(),
             findings: Vec::new(),
             holders: Holders::default(),
@@ -247,6 +250,7 @@ impl Looks {
             return false;
         }
         self.survey.learn_in(touched.iter().map(String::as_str), &self.sessions);
+        touched.extend(self.end_cycles());
         for path in &touched {
             self.show(path);
         }
@@ -268,15 +272,9 @@ impl Looks {
         self.survey.now_ms = jiff::Timestamp::now().as_millisecond();
         self.sessions = sessions;
         self.survey.learn(&self.sessions);
-        let confirmed = findings::still_there(std::mem::take(&mut self.cycles), &self.survey);
+        self.confirmed = findings::still_there(std::mem::take(&mut self.cycles), &self.survey);
         self.cycles = findings::cycles(&self.survey);
-        let in_cycle = confirmed.iter().flat_map(|cycle| &cycle.steps).flat_map(|step| {
-            let places = [&step.waiter_place.name, &step.holder_place.name];
-            places.map(|name| (step.path.clone(), name.clone()))
-        });
-        self.in_cycles = in_cycle.collect();
-        let frame_bytes = self.options.frame_bytes;
-        self.findings = findings::findings(&self.survey, &self.sessions, &confirmed, frame_bytes);
+        self.find();
         self.shown.retain(|path, _| self.survey.locks.contains_key(path));
         let paths: Vec<String> = self.survey.locks.keys().cloned().collect();
         for path in &paths {
@@ -286,12 +284,10 @@ impl Looks {
             self.shown.values().flatten().map(|it| it.key.as_str()).collect();
         self.holders.since.retain(|key, _| keys.contains(key.as_str()));
         self.holders.has_looked = true;
-        let findings = self.findings.iter().take(FINDINGS_MAX).map(Finding::json);
-        let base = Model::default()
+        let base = self
+            .with_findings(Model::default())
             .with("looked_ms", self.survey.now_ms)
             .with("path", self.path.as_str())
-            .with("findings", findings.collect::<Value>())
-            .with("cycles", confirmed.iter().map(shown::cycle).collect::<Value>())
             .with("watches", shown::watches(&self.sessions))
             .with("not_seen", self.sessions.gaps.iter().map(shown::gap).collect::<Value>());
         let base = match metrics {
@@ -300,6 +296,38 @@ impl Looks {
         };
         let queues = self.survey.queues();
         self.base = base.with_entries("sessions", shown::sessions(&queues, &self.sessions, own));
+    }
+
+    /// Forgets the deadlocks that are over, and returns the paths in which they were.
+    fn end_cycles(&mut self) -> Vec<String> {
+        let before = self.confirmed.clone();
+        self.confirmed = findings::still_there(std::mem::take(&mut self.confirmed), &self.survey);
+        if self.confirmed.len() == before.len() {
+            return Vec::new();
+        }
+        self.find();
+        let base = std::mem::take(&mut self.base);
+        self.base = self.with_findings(base);
+        let steps = before.into_iter().flat_map(|cycle| cycle.steps);
+        steps.map(|step| step.path).filter(|path| self.survey.locks.contains_key(path)).collect()
+    }
+
+    /// Looks for what is wrong in what was seen.
+    fn find(&mut self) {
+        let in_cycle = self.confirmed.iter().flat_map(|cycle| &cycle.steps).flat_map(|step| {
+            let places = [&step.waiter_place.name, &step.holder_place.name];
+            places.map(|name| (step.path.clone(), name.clone()))
+        });
+        self.in_cycles = in_cycle.collect();
+        let (survey, frame_bytes) = (&self.survey, self.options.frame_bytes);
+        self.findings = findings::findings(survey, &self.sessions, &self.confirmed, frame_bytes);
+    }
+
+    fn with_findings(&self, model: Model) -> Model {
+        let findings = self.findings.iter().take(FINDINGS_MAX).map(Finding::json);
+        model
+            .with("findings", findings.collect::<Value>())
+            .with("cycles", self.confirmed.iter().map(shown::cycle).collect::<Value>())
     }
 
     /// The directories of locks.
