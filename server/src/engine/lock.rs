@@ -371,9 +371,9 @@ impl Engine {
         write: &Write,
         namespace: &mut LastNamespace,
     ) -> Result<Zxid, SessionEnded> {
-        let time_ms = self.clock.wall_ms();
+        // The clock is read under the lock, so that times are in the order of zxids.
         let (zxid, txn) = self.change(peer, requester, Asked::Write(write), |core| {
-            core.prepare(write, requester, time_ms)
+            core.prepare(write, requester, self.clock.wall_ms())
         })?;
         self.stats.namespaces.wrote(namespace, &txn);
         if self.config.settings.enforce_quota {
@@ -390,8 +390,7 @@ impl Engine {
         asked: Asked<'_>,
         code: ErrorCode,
     ) -> Result<Zxid, SessionEnded> {
-        let time_ms = self.clock.wall_ms();
-        let refuse = |core: &Core| core.refuse(requester, code, time_ms);
+        let refuse = |core: &Core| core.refuse(requester, code, self.clock.wall_ms());
         self.change(peer, requester, asked, refuse).map(|(zxid, _)| zxid)
     }
 
