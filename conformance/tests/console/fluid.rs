@@ -46,9 +46,8 @@ const PAGES: usize = 10;
 const PAGE_MS: u32 = 400;
 
 /// The longest frame, but for one of a view: collecting garbage may be in it. The longest that were measured
-/// have about 35 ms, on a machine that does nothing else. Where builds use the same cores and caches the same
-/// frame takes up to half as long again.
-const FRAME_MS: f64 = 75.0;
+/// have about 35 ms, on a machine that does nothing else.
+const FRAME_MS: f64 = 50.0;
 
 /// The queue has 10,000 places, each with a session of its own, and is handed over 50 times a second.
 pub(crate) fn with_many_waiters() -> Outcome<()> {
