@@ -11,7 +11,7 @@ use zoolet_core::{Core, CreateTxn, Settings, Txn, TxnOp};
 use zoolet_protocol::{Acl, CreateKind, SessionId, Xid, ZPath, Zxid};
 use zoolet_server::storage::{encode_log_record, write_snapshot};
 
-use crate::process::{Ended, directory, ended, run, within_limit};
+use crate::process::{Ended, Printing, directory, ended, run};
 
 const HEADER: &[u8] = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0";
 
@@ -227,20 +227,12 @@ async fn a_directory_without_logs_is_followed_and_its_snapshot_told_once() {
     let txns = txns();
     let directory = written("followed", &[("snapshot.8", &snapshot(&txns[..8]))]);
     let dir = directory.to_str().expect("the name is text");
-    let mut follow = crate::process::command(&["data", "history", dir, "/a", "--follow"]);
-    let mut child = follow.spawn().expect("the command can be started");
-    let stdout = child.stdout.take().expect("it is piped");
-    let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(stdout));
-    let mut next = async || {
-        let line = within_limit(lines.next_line()).await.expect("it can be read");
-        line.expect("it goes on")
-    };
-    assert!(next().await.ends_with("created /a (as snapshot.8 has it)"));
+    let mut followed = Printing::start(&["data", "history", dir, "/a", "--follow"]);
+    assert!(followed.next_line().await.ends_with("created /a (as snapshot.8 has it)"));
     // As a server does: the file is there before its first record is.
     fs::write(directory.join("version-2/log.9"), HEADER).expect("it can be written");
     fs::write(directory.join("version-2/log.9"), log(&txns[8..]).0).expect("it can be written");
-    assert!(next().await.ends_with("set /a (null, version 1)"));
-    child.kill().await.expect("it runs");
+    assert!(followed.next_line().await.ends_with("set /a (null, version 1)"));
 }
 
 #[tokio::test]
@@ -248,19 +240,11 @@ async fn sessions_that_end_meanwhile_are_told() {
     let txns = txns();
     let directory = written("followed-sessions", &[("log.1", &log(&txns[..5]).0)]);
     let dir = directory.to_str().expect("the name is text");
-    let mut follow = crate::process::command(&["data", "sessions", dir, "--follow"]);
-    let mut child = follow.spawn().expect("the command can be started");
-    let stdout = child.stdout.take().expect("it is piped");
-    let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(stdout));
-    let mut next = async || {
-        let line = within_limit(lines.next_line()).await.expect("it can be read");
-        line.expect("it goes on")
-    };
-    assert!(next().await.starts_with("0x1 "));
+    let mut followed = Printing::start(&["data", "sessions", dir, "--follow"]);
+    assert!(followed.next_line().await.starts_with("0x1 "));
     fs::write(directory.join("version-2/log.6"), log(&txns[5..]).0).expect("it can be written");
-    assert!(next().await.starts_with("0x2 "));
-    assert!(next().await.starts_with("0x4 "));
-    child.kill().await.expect("it runs");
+    assert!(followed.next_line().await.starts_with("0x2 "));
+    assert!(followed.next_line().await.starts_with("0x4 "));
 }
 
 /// Times are what the files say, however far apart.

@@ -7,7 +7,7 @@ use zoolet::client::Client;
 use zoolet::protocol::CreateMode;
 use zoolet::server::Server;
 
-use crate::process::{Ended, directory, file, run, within_limit};
+use crate::process::{Ended, Printing, directory, file, run};
 
 async fn data(command: &str, directory: &Path, rest: &[&str]) -> Ended {
     let directory = directory.to_str().expect("the name is text");
@@ -147,20 +147,12 @@ async fn a_running_server_is_followed() {
     let client = Client::connect(server.dialer()).await.expect("it is there");
     client.create("/app").await.expect("it is new");
     let path = directory.to_str().expect("the name is text");
-    let mut follow = crate::process::command(&["data", "history", path, "/app", "--follow"]);
-    let mut child = follow.spawn().expect("the command can be started");
-    let stdout = child.stdout.take().expect("it is piped");
-    let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(stdout));
-    let mut next = async || {
-        let line = within_limit(lines.next_line()).await.expect("it can be read");
-        line.expect("it goes on")
-    };
-    assert!(next().await.ends_with("created /app (0 bytes)"));
+    let mut followed = Printing::start(&["data", "history", path, "/app", "--follow"]);
+    assert!(followed.next_line().await.ends_with("created /app (0 bytes)"));
     client.set("/app", "text").await.expect("it is there");
-    assert!(next().await.ends_with("set /app (4 bytes, version 1)"));
+    assert!(followed.next_line().await.ends_with("set /app (4 bytes, version 1)"));
     client.delete("/app").await.expect("it is there");
-    assert!(next().await.ends_with("deleted /app"));
-    child.kill().await.expect("it runs");
+    assert!(followed.next_line().await.ends_with("deleted /app"));
     server.shutdown().await;
 }
 

@@ -63,6 +63,26 @@ impl Ended {
     }
 }
 
+/// A command that goes on to print lines. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Printing {
+    _child: Child,
+    stdout: Lines<BufReader<ChildStdout>>,
+}
+
+impl Printing {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut child = command(args).spawn().expect("the command can be started");
+        let stdout = child.stdout.take().expect("it is piped");
+        Self { _child: child, stdout: BufReader::new(stdout).lines() }
+    }
+
+    pub(crate) async fn next_line(&mut self) -> String {
+        let line = within_limit(self.stdout.next_line()).await.expect("it can be read");
+        line.expect("it goes on")
+    }
+}
+
 /// A server that runs.
 #[derive(Debug)]
 pub(crate) struct Running {
