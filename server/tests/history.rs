@@ -221,6 +221,12 @@ fn a_file_that_was_purged_meanwhile_is_named() {
     );
 }
 
+/// The zxids of the records that have not been read yet.
+fn zxids(records: &mut Records) -> Vec<i64> {
+    let next = || records.next_record().expect("it can be read");
+    std::iter::from_fn(next).map(|record| record.txn.zxid.0).collect()
+}
+
 #[test]
 fn a_torn_end_is_told_and_what_is_written_later_is_read_on() {
     let tale = some_tale();
@@ -228,25 +234,18 @@ fn a_torn_end_is_told_and_what_is_written_later_is_read_on() {
     let log = tale.log(1..=4);
     files.put("log.1", &log[..log.len() - 3]);
     let mut records = files.history().records(Zxid::ZERO, Gaps::Refuse);
-    let read = |records: &mut Records| {
-        let mut zxids = Vec::new();
-        while let Some(record) = records.next_record().expect("it can be read") {
-            zxids.push(record.txn.zxid.0);
-        }
-        zxids
-    };
-    assert_eq!(read(&mut records), [1, 2, 3]);
+    assert_eq!(zxids(&mut records), [1, 2, 3]);
     assert!(matches!(records.ended(), Ended::Torn { .. }), "{records:?}");
     files.put("log.1", &[&log[..], &[0; 5_000]].concat());
     records.resume().expect("it is there");
-    assert_eq!(read(&mut records), [4]);
+    assert_eq!(zxids(&mut records), [4]);
     assert_eq!(*records.ended(), Ended::Whole);
     records.resume().expect("it is there");
-    assert_eq!(read(&mut records), [0_i64; 0]);
+    assert_eq!(zxids(&mut records), [0_i64; 0]);
     files.put("log.1", &tale.log(1..=5));
     files.put("log.6", &tale.log(6..=9));
     records.resume().expect("it is there");
-    assert_eq!(read(&mut records), [5, 6, 7, 8, 9]);
+    assert_eq!(zxids(&mut records), [5, 6, 7, 8, 9]);
 }
 
 /// A server creates the file of a log before it writes to it.
@@ -257,14 +256,7 @@ fn a_log_that_is_not_written_yet_is_read_when_it_is() {
     files.put("log.1", &tale.log(1..=4));
     files.put("log.5", &[]);
     let mut records = files.history().records(Zxid::ZERO, Gaps::Refuse);
-    let read = |records: &mut Records| {
-        let mut zxids = Vec::new();
-        while let Some(record) = records.next_record().expect("it can be read") {
-            zxids.push(record.txn.zxid.0);
-        }
-        zxids
-    };
-    assert_eq!(read(&mut records), [1, 2, 3, 4]);
+    assert_eq!(zxids(&mut records), [1, 2, 3, 4]);
     for (name, bytes, expected) in [
         ("log.5", vec![0; 64], vec![]),
         ("log.5", tale.log(5..=6), vec![5, 6]),
@@ -272,7 +264,7 @@ fn a_log_that_is_not_written_yet_is_read_when_it_is() {
     ] {
         files.put(name, &bytes);
         records.resume().expect("it is there");
-        assert_eq!(read(&mut records), expected, "{name}");
+        assert_eq!(zxids(&mut records), expected, "{name}");
     }
 }
 
