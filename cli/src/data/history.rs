@@ -273,10 +273,8 @@ impl<'a, W: Write> Tale<'a, W> {
 
     fn op(&mut self, txn: &Txn, op: &TxnOp) -> Result<(), DataError> {
         match op {
-            // A refused multi does nothing.
-            TxnOp::Multi(ops) if ops.iter().any(TxnOp::is_refusal) => {}
-            TxnOp::Multi(ops) => {
-                for op in ops {
+            TxnOp::Multi(_) => {
+                for op in op.single_operations() {
                     self.op(txn, op)?;
                 }
             }

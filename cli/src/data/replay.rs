@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, SyncSender};
 
-use zoolet_core::{Core, Txn, TxnOp};
+use zoolet_core::{Core, Txn};
 use zoolet_protocol::Zxid;
 use zoolet_server::storage::history::{
     Base, Damage, Ended, Gaps, History, HistoryError, Moment, Records,
@@ -278,18 +278,9 @@ fn read(
     end
 }
 
-/// The operations of a transaction that were carried out.
-pub(super) fn ops(op: &TxnOp) -> &[TxnOp] {
-    match op {
-        // A refused multi does nothing.
-        TxnOp::Multi(ops) if ops.iter().any(TxnOp::is_refusal) => &[],
-        TxnOp::Multi(ops) => ops,
-        op => std::slice::from_ref(op),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use zoolet_core::TxnOp;
     use zoolet_protocol::{SessionId, Xid};
 
     use super::*;

@@ -11,7 +11,7 @@ use zoolet_protocol::{SessionId, Xid, ZPath, Zxid};
 use zoolet_server::storage::history::{History, Moment};
 
 use super::clients::{ClientOptions, Clients};
-use super::replay::{Until, Witness, ops, replay_until};
+use super::replay::{Until, Witness, replay_until};
 use super::{DataError, Directories, json, require_files};
 use crate::cli::output::visible;
 use crate::counted::counted;
@@ -142,7 +142,7 @@ impl<W: Write> Witness for Tale<'_, W> {
                 self.tell(txn.session, &live, End::At(Moment::of(txn), Closer::of(txn)))?;
             }
             op => {
-                for op in ops(op) {
+                for op in op.single_operations() {
                     match op {
                         TxnOp::Create(create) if create.ephemeral => {
                             self.own(txn.session, &create.path);

@@ -107,6 +107,11 @@ impl<T> Parts<T> {
     }
 }
 
+/// The hash of an entry, of which all bits of the longer one decide.
+pub(crate) fn folded(hash: u64) -> u32 {
+    (hash >> 32) as u32 ^ hash as u32
+}
+
 /// The bits of a hash that decide about the part. The tree uses the others for its shards.
 fn bits(hash: u32) -> usize {
     (hash >> 8) as usize

@@ -24,7 +24,7 @@ use self::children::AllChildren;
 pub use self::znode::{StatPersisted, Znode};
 use crate::acl::{AclList, AclLists};
 use crate::limits::{CACHED_LIST_NAMES_MIN, CACHED_LISTS_BYTES_MAX, WALKED_ZNODES_MAX};
-use crate::parts::Parts;
+use crate::parts::{self, Parts};
 use crate::read::number;
 
 /// With a million znodes, a shard that must be copied has four thousand references. An empty tree
@@ -137,8 +137,7 @@ impl Tree {
 
     /// The hash of a path, for look-ups.
     pub(crate) fn hash(&self, path: &str) -> PathHash {
-        let hash = self.hasher.hash_one(path);
-        PathHash((hash >> 32) as u32 ^ hash as u32)
+        PathHash(parts::folded(self.hasher.hash_one(path)))
     }
 
     /// The znode at `path`, to be changed. The caller keeps `size_bytes` right.

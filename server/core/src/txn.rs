@@ -175,4 +175,15 @@ impl TxnOp {
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Error(_))
     }
+
+    /// The single operations: those of a multi, or this one. A multi with a refused operation has none,
+    /// since it does nothing.
+    #[must_use]
+    pub fn single_operations(&self) -> &[Self] {
+        match self {
+            Self::Multi(ops) if ops.iter().any(Self::is_refusal) => &[],
+            Self::Multi(ops) => ops,
+            op => std::slice::from_ref(op),
+        }
+    }
 }

@@ -13,7 +13,7 @@ use super::others::{Others, OthersCount};
 use super::report::Told;
 use super::shape::{Shape, SlotId, Slots};
 use crate::data::DataError;
-use crate::data::replay::{Witness, ops};
+use crate::data::replay::Witness;
 use crate::data::sessions::Closer;
 use crate::data::transfer::is_at_or_below;
 
@@ -294,7 +294,7 @@ impl Witness for Watch<'_> {
             _ => {}
         }
         let mut changes = Changes::default();
-        for op in ops(&txn.op) {
+        for op in txn.op.single_operations() {
             match op {
                 TxnOp::Create(create) => {
                     let Some(came) = self.create(txn, create) else { continue };

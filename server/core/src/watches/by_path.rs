@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::DefaultHashBuilder;
 
 use super::Watchers;
-use crate::parts::Parts;
+use crate::parts::{self, Parts};
 
 /// The watchers of each watched path.
 #[derive(Debug, Default)]
@@ -18,8 +18,7 @@ pub(super) struct ByPath {
 
 impl ByPath {
     fn hash(&self, path: &str) -> u32 {
-        let hash = self.hasher.hash_one(path);
-        (hash >> 32) as u32 ^ hash as u32
+        parts::folded(self.hasher.hash_one(path))
     }
 
     pub(super) fn is_empty(&self) -> bool {

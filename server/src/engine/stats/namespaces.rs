@@ -117,12 +117,10 @@ impl Namespaces {
     /// Counts what a transaction writes.
     pub(crate) fn wrote(&self, last: &mut LastNamespace, txn: &Txn) {
         match &txn.op {
-            TxnOp::Multi(ops) if ops.iter().any(TxnOp::is_refusal) => {}
-            TxnOp::Multi(ops) => ops.iter().for_each(|op| self.wrote_op(last, op)),
             TxnOp::CloseSession { paths } => {
                 paths.iter().for_each(|path| self.write(last, path, 0));
             }
-            op => self.wrote_op(last, op),
+            op => op.single_operations().iter().for_each(|op| self.wrote_op(last, op)),
         }
     }
 

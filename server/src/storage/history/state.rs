@@ -243,37 +243,30 @@ impl History {
                 break;
             }
             let mut is_held = false;
-            each(&txn.op, &mut |op| match op {
-                TxnOp::Create(create) => {
-                    created.insert(create.path.clone());
-                }
-                TxnOp::Delete { path } | TxnOp::DeleteContainer { path } => {
-                    is_held |= !created.remove(path) && find(path).is_none();
-                }
-                TxnOp::CloseSession { paths } => {
-                    for path in paths {
+            for op in txn.op.single_operations() {
+                match op {
+                    TxnOp::Create(create) => {
+                        created.insert(create.path.clone());
+                    }
+                    TxnOp::Delete { path } | TxnOp::DeleteContainer { path } => {
                         is_held |= !created.remove(path) && find(path).is_none();
                     }
+                    TxnOp::CloseSession { paths } => {
+                        for path in paths {
+                            is_held |= !created.remove(path) && find(path).is_none();
+                        }
+                    }
+                    TxnOp::SetAcl { path, version, .. } if !created.contains(path) => {
+                        is_held |= find(path).is_some_and(|znode| znode.stat.aversion >= *version);
+                    }
+                    _ => {}
                 }
-                TxnOp::SetAcl { path, version, .. } if !created.contains(path) => {
-                    is_held |= find(path).is_some_and(|znode| znode.stat.aversion >= *version);
-                }
-                _ => {}
-            });
+            }
             if is_held {
                 later = later.max(Some(txn.zxid));
             }
         }
         Ok(later)
-    }
-}
-
-/// Calls `visit` with each operation that was carried out. A multi with a refused operation does nothing.
-pub(super) fn each(op: &TxnOp, visit: &mut impl FnMut(&TxnOp)) {
-    match op {
-        TxnOp::Multi(ops) if ops.iter().any(TxnOp::is_refusal) => {}
-        TxnOp::Multi(ops) => ops.iter().for_each(visit),
-        op => visit(op),
     }
 }
 
