@@ -357,8 +357,8 @@ impl Core {
         if gone.len() < paths.len() {
             // In a log that does not fit, an ephemeral may have children. Such a znode stays.
             let is_left = |path: &ZPath| self.tree.get(path).is_some();
-            for path in paths.into_iter().filter(is_left) {
-                self.sessions.own(session, path);
+            for path in paths.iter().filter(|path| is_left(path)) {
+                self.sessions.own(session, path.clone());
             }
         }
         self.quotas.count_deleted(&mut self.tree, gone.iter().map(Arc::as_ref));

@@ -4,13 +4,13 @@
 //! server.
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
 
 use hashbrown::HashMap;
 use zoolet_protocol::{Names, SessionId, ZPath};
 
 use crate::check::Findings;
 use crate::ephemeral_owner::EphemeralType;
+use crate::sorted_paths::SortedPaths;
 use crate::tree::Tree;
 
 /// All sessions by id.
@@ -26,7 +26,7 @@ struct Session {
     /// `None` for a session that owns ephemerals but was never created. Only a log whose beginning
     /// is missing makes such a session.
     timeout_ms: Option<i32>,
-    ephemerals: BTreeSet<ZPath>,
+    ephemerals: SortedPaths,
 }
 
 impl Session {
@@ -93,7 +93,7 @@ impl Sessions {
     }
 
     /// Takes all paths off the ephemerals of `session` and returns them.
-    pub(crate) fn disown_all(&mut self, session: SessionId) -> BTreeSet<ZPath> {
+    pub(crate) fn disown_all(&mut self, session: SessionId) -> SortedPaths {
         let session = self.sessions.get_mut(&session);
         let paths = session.map(|session| std::mem::take(&mut session.ephemerals));
         let paths = paths.unwrap_or_default();
@@ -103,14 +103,13 @@ impl Sessions {
 
     /// The ephemerals of a session, ordered by path.
     pub(crate) fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = &ZPath> {
-        self.sessions.get(&session).into_iter().flat_map(|session| &session.ephemerals)
+        self.sessions.get(&session).into_iter().flat_map(|session| session.ephemerals.iter())
     }
 
     /// The ephemerals of a session whose paths begin with `prefix`. As in ZooKeeper, `prefix` is
     /// text: it may end within a name.
     pub(crate) fn ephemerals_below(&self, session: SessionId, prefix: &str) -> Names {
-        let from = (Bound::Included(prefix), Bound::Unbounded);
-        let paths = self.ephemerals_within(session, from).map(ZPath::as_str);
+        let paths = self.ephemerals_since(session, prefix).map(ZPath::as_str);
         paths.take_while(|path| path.starts_with(prefix)).collect()
     }
 
@@ -120,16 +119,12 @@ impl Sessions {
         session: SessionId,
         path: &str,
     ) -> impl Iterator<Item = &ZPath> {
-        self.ephemerals_within(session, (Bound::Excluded(path), Bound::Unbounded))
+        self.ephemerals_since(session, path).skip_while(move |next| next.as_str() == path)
     }
 
-    fn ephemerals_within(
-        &self,
-        session: SessionId,
-        paths: (Bound<&str>, Bound<&str>),
-    ) -> impl Iterator<Item = &ZPath> {
+    fn ephemerals_since(&self, session: SessionId, path: &str) -> impl Iterator<Item = &ZPath> {
         let session = self.sessions.get(&session).into_iter();
-        session.flat_map(move |session| session.ephemerals.range::<str, _>(paths))
+        session.flat_map(move |session| session.ephemerals.since(path))
     }
 
     /// The sessions that own ephemerals but were never created, ordered by id.

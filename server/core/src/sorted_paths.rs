@@ -3,7 +3,8 @@
 //! Each comparison reads the text of a path, which in a large tree no cache holds. So a path that
 //! comes after all others, as that of a new sequential znode does, is compared with the last one
 //! only. The chunks of a set that grows at its end are full, so that it takes about half the memory
-//! of a `BTreeSet`.
+//! of a `BTreeSet`. A small set that becomes empty keeps its memory: the next path needs no
+//! allocation.
 
 use std::cmp::Ordering;
 
@@ -13,10 +14,14 @@ use zoolet_protocol::ZPath;
 /// nanoseconds.
 const CHUNK: usize = 128;
 
+/// An empty set keeps the memory of this many paths. A session that locks and unlocks owns one or
+/// two ephemerals, again and again.
+const KEPT_PATHS_MAX: usize = 4;
+
 /// The paths, each once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SortedPaths {
-    /// No chunk is empty.
+    /// No chunk is empty, but for the only one of an empty set.
     chunks: Vec<Vec<ZPath>>,
     len: usize,
 }
@@ -33,6 +38,9 @@ impl SortedPaths {
     /// The chunk in which a path is, if it is in the set, or into which it belongs; 0 if there is
     /// none.
     fn chunk_of(&self, path: &str) -> usize {
+        if self.chunks.len() < 2 {
+            return 0;
+        }
         match search(self.chunks.len(), |index| self.chunks[index][0].as_str().cmp(path)) {
             Ok(index) => index,
             Err(after) => after.saturating_sub(1),
@@ -52,7 +60,7 @@ impl SortedPaths {
             }
             Some(_) => {}
             None => {
-                self.chunks.push(vec![path]);
+                self.chunks = vec![vec![path]];
                 self.len = 1;
                 return true;
             }
@@ -79,11 +87,22 @@ impl SortedPaths {
         chunk.remove(place);
         self.len -= 1;
         match chunk.len() {
+            0 if self.len == 0 => self.clear(),
             0 => drop(self.chunks.remove(index)),
             few if few <= CHUNK / 4 => self.merge(index),
             _ => {}
         }
         true
+    }
+
+    /// Removes all paths. Of the memory it keeps that of a few.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        self.chunks.truncate(1);
+        match self.chunks.first_mut() {
+            Some(only) if only.capacity() <= KEPT_PATHS_MAX => only.clear(),
+            _ => self.chunks = Vec::new(),
+        }
     }
 
     /// Merges a chunk that has few paths with a neighbour, if that has few too, so that a set that
@@ -111,6 +130,24 @@ impl SortedPaths {
             }
         }
         *self = kept;
+    }
+
+    pub(crate) fn contains(&self, path: &str) -> bool {
+        let chunk = self.chunks.get(self.chunk_of(path));
+        chunk.is_some_and(|chunk| search_in(chunk, path).is_ok())
+    }
+
+    /// The paths from `path` on, which need not be in the set, in their order.
+    pub(crate) fn since<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a ZPath> + use<'a> {
+        let index = self.chunk_of(path);
+        let (first, others) = match self.chunks.get(index) {
+            Some(chunk) => {
+                let place = search_in(chunk, path).unwrap_or_else(|place| place);
+                (&chunk[place..], &self.chunks[index + 1..])
+            }
+            None => Default::default(),
+        };
+        first.iter().chain(others.iter().flatten())
     }
 
     /// The paths in their order.
@@ -169,7 +206,8 @@ mod tests {
     fn check(paths: &SortedPaths, wanted: &BTreeSet<ZPath>) {
         assert!(paths.iter().eq(wanted) && paths.iter().rev().eq(wanted.iter().rev()));
         assert_eq!((paths.len(), paths.is_empty()), (wanted.len(), wanted.is_empty()));
-        assert!(paths.chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= CHUNK));
+        let is_right = |chunk: &Vec<_>| !chunk.is_empty() && chunk.len() <= CHUNK;
+        assert!(paths.chunks.iter().all(is_right) || (paths.is_empty() && paths.chunks.len() == 1));
     }
 
     #[test]
@@ -190,8 +228,11 @@ mod tests {
                 } else {
                     assert_eq!(paths.remove(&path), wanted.remove(&path));
                 }
+                let path = self::path(next(range));
+                assert_eq!(paths.contains(&path), wanted.contains(&path));
                 if step % 16 == 0 {
                     check(&paths, &wanted);
+                    assert!(paths.since(&path).eq(wanted.range(path..)));
                 }
             }
             check(&paths, &wanted);
@@ -216,6 +257,19 @@ mod tests {
         (0..count).filter(|number| number % 64 != 0).for_each(|n| assert!(paths.remove(&path(n))));
         check(&paths, &(0..count).step_by(64).map(path).collect());
         assert!(paths.chunks.len() <= 10, "{}", paths.chunks.len());
+    }
+
+    #[test]
+    fn a_set_that_had_few_paths_keeps_its_memory_and_one_that_had_many_does_not() {
+        let mut paths = SortedPaths::default();
+        assert!(paths.insert(path(1)) && paths.remove(&path(1)));
+        let kept = paths.chunks[0].as_ptr();
+        assert!(paths.insert(path(2)));
+        assert_eq!(paths.chunks[0].as_ptr(), kept);
+        (3..9).for_each(|number| assert!(paths.insert(path(number))));
+        (2..9).for_each(|number| assert!(paths.remove(&path(number))));
+        assert!(paths.is_empty() && paths.chunks.is_empty());
+        check(&paths, &BTreeSet::new());
     }
 
     #[test]

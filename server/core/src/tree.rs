@@ -12,7 +12,6 @@ mod check;
 mod children;
 mod znode;
 
-use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,6 +25,7 @@ use crate::acl::{AclList, AclLists};
 use crate::limits::{CACHED_LIST_NAMES_MIN, CACHED_LISTS_BYTES_MAX, WALKED_ZNODES_MAX};
 use crate::parts::{self, Parts};
 use crate::read::number;
+use crate::sorted_paths::SortedPaths;
 
 /// With a million znodes, a shard that must be copied has four thousand references. An empty tree
 /// with this many shards is small.
@@ -249,7 +249,7 @@ impl Tree {
     /// Removes znodes and returns those that it removed: it leaves znodes that have children. It
     /// changes each parent once for all consecutive children, and sets the parent's pzxid to
     /// `zxid`.
-    pub(crate) fn remove_all(&mut self, paths: &BTreeSet<ZPath>, zxid: Zxid) -> Vec<Arc<Znode>> {
+    pub(crate) fn remove_all(&mut self, paths: &SortedPaths, zxid: Zxid) -> Vec<Arc<Znode>> {
         let mut gone = Vec::with_capacity(paths.len());
         let mut paths = paths.iter().peekable();
         while let Some(first) = paths.next() {
@@ -474,10 +474,12 @@ mod tests {
         for share in [1, 3, 50] {
             let (mut at_once, mut one_by_one) = (wide(300), wide(300));
             let numbers = (0..300).step_by(share);
-            let gone: BTreeSet<_> =
-                numbers.map(|number| path(&format!("/wide/{number:05}"))).collect();
+            let mut gone = SortedPaths::default();
+            for number in numbers {
+                gone.insert(path(&format!("/wide/{number:05}")));
+            }
             assert_eq!(at_once.remove_all(&gone, Zxid(9)).len(), gone.len());
-            for path in &gone {
+            for path in gone.iter() {
                 one_by_one.remove(path, |parent| parent.stat.pzxid = Zxid(9)).unwrap();
             }
             assert_eq!(at_once.get("/wide"), one_by_one.get("/wide"));

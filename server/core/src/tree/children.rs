@@ -100,7 +100,9 @@ impl AllChildren {
     pub(super) fn remove(&mut self, place: &mut ChildrenPlace) {
         let Some(number) = place.0.take() else { return };
         let (chunk, slot) = at(number);
-        self.chunks[chunk][slot] = Children::default();
+        let children = &mut self.chunks[chunk][slot];
+        children.paths.clear();
+        (children.name_bytes, children.list) = (0, OnceLock::new());
         self.free.push(number);
     }
 
