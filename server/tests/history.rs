@@ -439,6 +439,51 @@ fn a_snapshot_with_later_transactions_is_no_state_before_them() {
     }
 }
 
+/// The bytes of a snapshot as ZooKeeper 3.6 to 3.8 writes it: behind the znodes it has the last transaction, with their
+/// digest.
+fn with_digest(ours: &[u8], last: i64) -> Vec<u8> {
+    let mut bytes = as_of_apache(ours);
+    bytes.extend_from_slice(&last.to_be_bytes());
+    bytes.extend_from_slice(&2_i32.to_be_bytes());
+    bytes.extend_from_slice(&0x5EED_i64.to_be_bytes());
+    let sum = u64::from(simd_adler32::adler32(&bytes.as_slice()));
+    bytes.extend_from_slice(&sum.to_be_bytes());
+    bytes.extend_from_slice(b"\0\0\0\x01/");
+    bytes
+}
+
+#[test]
+fn a_znode_that_was_deleted_while_a_snapshot_was_written_is_known_to_have_been_there() {
+    let tale = some_tale();
+    let by_close = ("/a/mine", 1, true, 7);
+    let by_delete = ("/a/other", 2, false, 8);
+    for (named, held, expected) in [
+        (6, 6, vec![]),
+        (6, 7, vec![by_close]),
+        (5, 8, vec![by_close, by_delete]),
+        (7, 8, vec![by_delete]),
+        // They were created in the meantime as well, and the records say so.
+        (2, 8, vec![]),
+        (3, 8, vec![by_close]),
+        (8, 9, vec![]),
+    ] {
+        let ours = tale.snapshot(held);
+        for bytes in [as_of_apache(&ours), with_digest(&ours, held as i64)] {
+            let files = Files::new();
+            files.put(&format!("snapshot.{named}"), &bytes);
+            files.put(&format!("log.{}", named + 1), &tale.log(named + 1..=9));
+            let history = files.history();
+            let base = history.oldest_base().expect("it is usable");
+            let deleted = history.deleted_while_written(&base);
+            let deleted: Vec<_> = deleted
+                .iter()
+                .map(|it| (it.path.as_str(), it.session.0, it.is_by_end_of_session, it.at.zxid.0))
+                .collect();
+            assert_eq!(deleted, expected, "a snapshot {named} with {held}");
+        }
+    }
+}
+
 /// What recovery reads of a log, as far as it gets.
 fn by_recovery(log: &[u8]) -> (Vec<Txn>, bool) {
     let mut txns = Vec::new();

@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, SyncSender};
 use zoolet_core::{Core, Txn};
 use zoolet_protocol::Zxid;
 use zoolet_server::storage::history::{
-    Base, Damage, Ended, Gaps, History, HistoryError, Moment, Records,
+    Base, Damage, DeletedZnode, Ended, Gaps, History, HistoryError, Moment, Records,
 };
 use zoolet_server::storage::{LogRecord, StorageError};
 
@@ -19,7 +19,13 @@ use crate::notice;
 /// What wants to see the past.
 pub(super) trait Witness {
     /// The state from which the transactions go on, which may hold some of them already: those after `after`.
-    fn begin(&mut self, core: &Core, after: Zxid) -> Result<(), DataError>;
+    /// It may lack some that were there after `after`: those that were deleted.
+    fn begin(
+        &mut self,
+        core: &Core,
+        after: Zxid,
+        deleted: &[DeletedZnode],
+    ) -> Result<(), DataError>;
 
     /// The next transaction.
     fn txn(&mut self, txn: &Txn) -> Result<(), DataError>;
@@ -180,7 +186,7 @@ fn go_on(
     span: &mut Span,
     damages: &mut BTreeSet<Damage>,
 ) -> Result<Option<Zxid>, DataError> {
-    witness.begin(&base.core, base.after)?;
+    witness.begin(&base.core, base.after, &history.deleted_while_written(base))?;
     let mut records = history.records(base.after, Gaps::Refuse);
     loop {
         show(&mut records, witness, span, damages)?;

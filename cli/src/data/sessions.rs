@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 use zoolet_core::{Core, Txn, TxnOp};
 use zoolet_protocol::{SessionId, Xid, ZPath, Zxid};
-use zoolet_server::storage::history::{History, Moment};
+use zoolet_server::storage::history::{DeletedZnode, History, Moment};
 
 use super::clients::{ClientOptions, Clients};
 use super::replay::{Until, Witness, replay_until};
@@ -110,7 +110,12 @@ struct Tale<'a, W> {
 }
 
 impl<W: Write> Witness for Tale<'_, W> {
-    fn begin(&mut self, core: &Core, after: Zxid) -> Result<(), DataError> {
+    fn begin(
+        &mut self,
+        core: &Core,
+        after: Zxid,
+        deleted: &[DeletedZnode],
+    ) -> Result<(), DataError> {
         for (session, timeout_ms) in core.sessions() {
             self.live.entry(session).or_default().timeout_ms = Some(timeout_ms);
         }
@@ -121,6 +126,9 @@ impl<W: Write> Witness for Tale<'_, W> {
             if !owner.is_none() && znode.stat.czxid <= after {
                 self.own(owner, &znode.path);
             }
+        }
+        for znode in deleted.iter().filter(|znode| znode.is_by_end_of_session) {
+            self.own(znode.session, &znode.path);
         }
         Ok(())
     }

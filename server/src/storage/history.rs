@@ -6,6 +6,7 @@
 //! - `records` goes through the records of all logs in their order, and makes the checks of recovery.
 //! - `salvage` finds the records behind a damaged place.
 //! - `base` finds the snapshot from which the records lead to a state.
+//! - `deleted` finds the znodes that a snapshot lacks because they were deleted while it was written.
 //! - `state` is the state after a transaction, with a proof that a snapshot which was written while the server
 //!   went on does not hold later ones.
 //!
@@ -13,6 +14,7 @@
 //! is refused here, after the records before the damage.
 
 mod base;
+mod deleted;
 mod error;
 mod frames;
 mod records;
@@ -24,6 +26,7 @@ use std::sync::Arc;
 use zoolet_protocol::Zxid;
 
 pub use self::base::Base;
+pub use self::deleted::DeletedZnode;
 pub use self::error::{HistoryError, Known};
 pub use self::records::{Ended, Gap, Gaps, Records};
 pub use self::salvage::Damage;

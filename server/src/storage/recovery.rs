@@ -146,6 +146,8 @@ pub(super) struct FromSnapshot {
     pub(super) is_changed: bool,
     /// The last transaction that it may hold, if it says so: ZooKeeper goes on while it writes one.
     pub(super) last: Option<Zxid>,
+    /// The same, also if only its digest says so.
+    pub(super) holds_nothing_after: Option<Zxid>,
 }
 
 /// Reads a snapshot, and the built-in znodes that it lacks.
@@ -175,8 +177,12 @@ pub(super) fn read_snapshot(
         let path = file.path.display();
         tracing::warn!("{path}: {} built-in znodes were missing", restored.built_ins_added);
     }
-    let last = snapshot.zxid();
-    Ok(FromSnapshot { core: restored.core, is_changed: restored.built_ins_added > 0, last })
+    Ok(FromSnapshot {
+        core: restored.core,
+        is_changed: restored.built_ins_added > 0,
+        last: snapshot.zxid(),
+        holds_nothing_after: snapshot.holds_nothing_after(),
+    })
 }
 
 /// Applies the transactions of the logs.

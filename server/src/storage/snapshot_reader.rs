@@ -146,6 +146,8 @@ pub struct SnapshotReader<R> {
     /// The zxid that zoolet writes to the header.
     written_at: Option<Zxid>,
     zxid: Option<Zxid>,
+    /// The zxid of the digest.
+    digest_zxid: Option<Zxid>,
     is_over: bool,
 }
 
@@ -174,7 +176,15 @@ impl<R: Read> SnapshotReader<R> {
         for _ in 0..fields.next::<i32>()?.max(0) {
             acls.insert(fields.next()?, fields.next_acl()?.into());
         }
-        Ok(Self { fields, sessions, acls, written_at, zxid: None, is_over: false })
+        Ok(Self {
+            fields,
+            sessions,
+            acls,
+            written_at,
+            zxid: None,
+            digest_zxid: None,
+            is_over: false,
+        })
     }
 
     /// The sessions and their timeouts in milliseconds.
@@ -188,6 +198,13 @@ impl<R: Read> SnapshotReader<R> {
     #[must_use]
     pub fn zxid(&self) -> Option<Zxid> {
         self.written_at.or(self.zxid)
+    }
+
+    /// The last transaction that the snapshot may hold in part, if the file tells it: at its end. ZooKeeper applies
+    /// one transaction at a time, and writes the zxid of the last whole one behind the znodes, with their digest.
+    #[must_use]
+    pub(super) fn holds_nothing_after(&self) -> Option<Zxid> {
+        self.zxid().or_else(|| self.digest_zxid.map(Zxid::next))
     }
 
     /// Whether a file with this zxid in its name may have this content, as far as it is known: at
@@ -245,7 +262,7 @@ impl<R: Read> SnapshotReader<R> {
         self.fields.check_seal()?;
         if self.fields.has_digest()? {
             // The zxid and the digest: a sum over the tree, to find servers that differ.
-            let _zxid: Zxid = self.fields.next()?;
+            self.digest_zxid = Some(self.fields.next()?);
             match self.fields.next::<i32>()? {
                 ..2 => drop(self.fields.next_text::<RawPath>()?),
                 _ => drop(self.fields.next::<i64>()?),

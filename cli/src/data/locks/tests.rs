@@ -8,6 +8,7 @@ use bytes::Bytes;
 use zoolet_core::{Core, CreateTxn, Settings, Txn, TxnOp};
 use zoolet_layouts::Recipe;
 use zoolet_protocol::{Acl, CreateKind, SessionId, Xid, ZPath, Zxid};
+use zoolet_server::storage::history::{DeletedZnode, Moment};
 
 use super::hold::{Cause, Hold, Lock};
 use super::watch::Watch;
@@ -67,6 +68,16 @@ impl Log {
 
     /// What is told with the first transactions in the snapshot only.
     fn told_after(&self, first: usize) -> (Holds, Vec<(String, Lock)>) {
+        self.told_from(first, first, &[])
+    }
+
+    /// What is told with a snapshot that was begun after the first transactions, and holds more of them.
+    fn told_from(
+        &self,
+        first: usize,
+        held: usize,
+        deleted: &[DeletedZnode],
+    ) -> (Holds, Vec<(String, Lock)>) {
         let mut holds = Vec::new();
         let mut watch = Watch::new(
             "/",
@@ -76,8 +87,8 @@ impl Log {
             })),
         );
         let mut base = Core::new(Settings::default());
-        self.txns[..first].iter().for_each(|txn| drop(base.apply(txn)));
-        watch.begin(&base, Zxid(first as i64)).expect("nothing is written");
+        self.txns[..held].iter().for_each(|txn| drop(base.apply(txn)));
+        watch.begin(&base, Zxid(first as i64), deleted).expect("nothing is written");
         for txn in &self.txns[first..] {
             watch.txn(txn).expect("nothing is written");
         }
@@ -251,23 +262,28 @@ fn what_a_snapshot_holds_too_early_is_told_once() {
         .delete(1, "/a/lock-0000000000")
         .delete(2, "/a/lock-0000000001");
     for held in 1..=5 {
-        let mut holds = 0;
-        let mut watch = Watch::new(
-            "/",
-            Some(Box::new(|_, _| {
-                holds += 1;
-                Ok(())
-            })),
-        );
-        let mut base = Core::new(Settings::default());
-        log.txns[..held].iter().for_each(|txn| drop(base.apply(txn)));
-        watch.begin(&base, Zxid(1)).expect("nothing is written");
-        for txn in &log.txns[1..] {
-            watch.txn(txn).expect("nothing is written");
-        }
-        drop(watch);
-        assert_eq!(holds, 2, "a snapshot that holds {held}");
+        let (holds, _) = log.told_from(1, held, &[]);
+        assert_eq!(holds.len(), 2, "a snapshot that holds {held}");
     }
+}
+
+/// As in a snapshot that ZooKeeper wrote while the holder released the lock.
+#[test]
+fn a_holder_that_a_snapshot_lacks_held_until_it_released() {
+    let log = Log::new()
+        .create(0, "/a")
+        .create(1, "/a/lock-0000000000")
+        .create(2, "/a/lock-0000000001")
+        .delete(1, "/a/lock-0000000000")
+        .delete(2, "/a/lock-0000000001");
+    let released = DeletedZnode {
+        path: path("/a/lock-0000000000"),
+        session: SessionId(1),
+        is_by_end_of_session: false,
+        at: Moment::of(&log.txns[3]),
+    };
+    let (holds, _) = log.told_from(3, 4, &[released]);
+    assert_eq!(short(&holds), short(&log.told_after(3).0));
 }
 
 #[test]

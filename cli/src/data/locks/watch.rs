@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use zoolet_core::{Core, CreateTxn, Txn, TxnOp};
 use zoolet_layouts::{Directory, Name, Part, Place, Recipe, Site, Style, Znode};
 use zoolet_protocol::{SessionId, ZPath, Zxid};
-use zoolet_server::storage::history::Moment;
+use zoolet_server::storage::history::{DeletedZnode, Moment};
 
 use super::hold::{Cause, Hold, Lock};
 use super::others::{Others, OthersCount};
@@ -256,7 +256,12 @@ impl<'a> Watch<'a> {
 }
 
 impl Witness for Watch<'_> {
-    fn begin(&mut self, core: &Core, after: Zxid) -> Result<(), DataError> {
+    fn begin(
+        &mut self,
+        core: &Core,
+        after: Zxid,
+        deleted: &[DeletedZnode],
+    ) -> Result<(), DataError> {
         let state = core.freeze();
         for znode in state.znodes() {
             // What is later comes with its record.
@@ -268,6 +273,13 @@ impl Witness for Watch<'_> {
             let session = stat.ephemeral_owner.visible();
             let known = Znode { session, czxid: stat.czxid, ctime: stat.ctime };
             if let Some(came) = self.insert(&znode.path, known) {
+                self.semaphore_of(&came);
+            }
+        }
+        for DeletedZnode { path, session, at, .. } in deleted {
+            // Places are mostly deleted by their own sessions. When it was created is in no file.
+            let known = Znode { session: *session, czxid: after, ctime: at.time_ms };
+            if let Some(came) = self.insert(path, known) {
                 self.semaphore_of(&came);
             }
         }

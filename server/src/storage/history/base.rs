@@ -17,7 +17,7 @@ use crate::storage::snapshot_reader::SnapshotError;
 /// A state from which the records go on.
 ///
 /// A snapshot of Apache ZooKeeper may hold some transactions after [`Base::after`]: the records that follow
-/// it have them too, and at their end the state is right.
+/// it have them too, and at their end the state is right. [`History::deleted_while_written`] tells what it lacks.
 ///
 /// ```
 /// use zoolet_server::storage::history::Base;
@@ -39,6 +39,8 @@ pub struct Base {
     pub unusable: Vec<SnapshotUnusable>,
     /// The last transaction that it may hold, if the snapshot tells it.
     pub(super) last: Option<Zxid>,
+    /// The same, also if only its digest tells it.
+    pub(super) holds_nothing_after: Option<Zxid>,
 }
 
 impl History {
@@ -87,6 +89,7 @@ impl History {
             snapshot: None,
             unusable: Vec::new(),
             last: None,
+            holds_nothing_after: None,
         })
     }
 
@@ -106,10 +109,14 @@ impl History {
     ) -> Result<Result<Base, SnapshotUnusable>, HistoryError> {
         let path = &file.path;
         match recovery::read_snapshot(&*self.directory.disk, file, &Settings::default()) {
-            Ok(FromSnapshot { core, last, .. }) => {
-                let (after, snapshot) = (file.zxid, Some(path.clone()));
-                Ok(Ok(Base { core, after, snapshot, unusable: Vec::new(), last }))
-            }
+            Ok(FromSnapshot { core, last, holds_nothing_after, .. }) => Ok(Ok(Base {
+                core,
+                after: file.zxid,
+                snapshot: Some(path.clone()),
+                unusable: Vec::new(),
+                last,
+                holds_nothing_after,
+            })),
             Err(SnapshotFault::File(SnapshotError::Io(error)))
                 if error.kind() == std::io::ErrorKind::NotFound =>
             {

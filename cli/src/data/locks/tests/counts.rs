@@ -9,7 +9,7 @@ use crate::data::replay::Span;
 /// Locks, each of which is used in its turn, and that several times.
 fn used_in_turn(locks: usize, rounds: usize) -> Watch<'static> {
     let mut watch = Watch::new("/", None);
-    watch.begin(&Core::new(Settings::default()), Zxid(0)).expect("nothing is written");
+    watch.begin(&Core::new(Settings::default()), Zxid(0), &[]).expect("nothing is written");
     let mut zxid = 0;
     for round in 0..rounds {
         for lock in 0..locks {
