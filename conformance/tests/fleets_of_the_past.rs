@@ -121,7 +121,7 @@ fn agree(implementation: Implementation) -> Checked<()> {
     }
     assert!(told.iter().all(|hold| PLANS.iter().any(|plan| plan.path == hold.path)));
     drop(server);
-    from_a_snapshot(&zoolet, directory.path(), &told)
+    from_snapshots(&zoolet, directory.path(), &told)
 }
 
 /// The attempts of a fleet, and when its members were killed, by their sessions.
@@ -373,40 +373,44 @@ fn excluded(plan: &Plan, told: &[&Told]) {
 }
 
 /// Without the logs before a snapshot, as a server that purges leaves the files, the rest is told alike.
-fn from_a_snapshot(zoolet: &Path, directory: &Path, told: &[Told]) -> Checked<()> {
-    let files = |prefix: &str| -> Checked<Vec<(u64, PathBuf)>> {
-        let mut files = Vec::new();
-        for entry in fs::read_dir(directory.join("version-2"))? {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if let Some(digits) = name.strip_prefix(prefix).and_then(|it| it.strip_prefix('.')) {
-                files.push((u64::from_str_radix(digits, 16)?, path));
-            }
+fn from_snapshots(zoolet: &Path, directory: &Path, told: &[Told]) -> Checked<()> {
+    let (snapshots, logs) = (files(directory, "snapshot")?, files(directory, "log")?);
+    let of_a_time: Vec<u64> =
+        snapshots.iter().map(|(after, _)| *after).filter(|it| *it > 0).collect();
+    assert!(!of_a_time.is_empty(), "the server has written snapshots: {snapshots:?}");
+    for after in of_a_time {
+        let first = logs.iter().rposition(|(zxid, _)| *zxid <= after + 1).unwrap_or(0);
+        let copy = tempfile::tempdir()?;
+        fs::create_dir(copy.path().join("version-2"))?;
+        let newer = snapshots.iter().filter(|(zxid, _)| *zxid >= after);
+        for (_, path) in newer.chain(&logs[first..]) {
+            let name = path.file_name().unwrap_or_default();
+            fs::copy(path, copy.path().join("version-2").join(name))?;
         }
-        files.sort_unstable();
-        Ok(files)
-    };
-    let (snapshots, logs) = (files("snapshot")?, files("log")?);
-    let &(after, _) = snapshots.get(snapshots.len() / 2).ok_or("the server has no snapshot")?;
-    assert!(after > 0, "the server has written snapshots: {snapshots:?}");
-    let first = logs.iter().rposition(|(zxid, _)| *zxid <= after + 1).unwrap_or(0);
-    let copy = tempfile::tempdir()?;
-    fs::create_dir(copy.path().join("version-2"))?;
-    let newer = snapshots.iter().filter(|(zxid, _)| *zxid >= after);
-    for (_, path) in newer.chain(&logs[first..]) {
-        let name = path.file_name().unwrap_or_default();
-        fs::copy(path, copy.path().join("version-2").join(name))?;
-    }
-    let again = holds(zoolet, copy.path())?;
-    let expected: Vec<_> = told.iter().filter(|hold| hold.until.1 > after).collect();
-    println!("after snapshot.{after:x} {} holds end, of {}", expected.len(), told.len());
-    assert_eq!(again.len(), expected.len());
-    assert!(!again.is_empty(), "the snapshot is in the middle");
-    for (hold, expected) in again.iter().zip(expected) {
-        let since = expected.since.filter(|since| since.1 > after);
-        // The line in front of its permits is gone when a client has one.
-        let asked = if since.is_none() { hold.asked } else { expected.asked };
-        assert_eq!(*hold, Told { since, asked, ..expected.clone() });
+        let again = holds(zoolet, copy.path())?;
+        let expected: Vec<_> = told.iter().filter(|hold| hold.until.1 > after).collect();
+        println!("after snapshot.{after:x} {} holds end, of {}", expected.len(), told.len());
+        assert_eq!(again.len(), expected.len());
+        for (hold, expected) in again.iter().zip(expected) {
+            let since = expected.since.filter(|since| since.1 > after);
+            // The line in front of its permits is gone when a client has one.
+            let asked = if since.is_none() { hold.asked } else { expected.asked };
+            assert_eq!(*hold, Told { since, asked, ..expected.clone() });
+        }
     }
     Ok(())
+}
+
+/// The files of a data directory, with the zxids in their names.
+fn files(directory: &Path, prefix: &str) -> Checked<Vec<(u64, PathBuf)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory.join("version-2"))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(digits) = name.strip_prefix(prefix).and_then(|it| it.strip_prefix('.')) {
+            files.push((u64::from_str_radix(digits, 16)?, path));
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
 }
