@@ -51,10 +51,33 @@ fn reads(criterion: &mut Criterion) {
         group.bench_function(name, |b| b.iter(|| black_box(core.read(black_box(&read), &asker))));
     }
     let list = lookup("/dir", Lookup::GetChildren);
-    for children in sizes(&[10, 1_000], 10) {
+    for children in sizes(&[10, 1_000, 100_000], 10) {
         let core = core_with(children);
         let name = format!("getChildren of {children}");
         group.bench_function(name, |b| b.iter(|| black_box(core.read(&list, &asker))));
+    }
+    // The change is not measured: a child in the middle comes and goes.
+    let middle = |children: usize| format!("/dir/lock-{:010}x", children / 2);
+    for children in sizes(&[10, 1_000, 100_000], 10) {
+        let mut core = core_with(children);
+        let path = middle(children);
+        let changes = [create(&path, CreateFlags::PERSISTENT), delete(&path)];
+        let mut is_there = false;
+        let name = format!("getChildren of {children} after one has changed");
+        group.bench_function(name, |b| {
+            b.iter_custom(|count| {
+                let mut total = Duration::ZERO;
+                for _ in 0..count {
+                    let change = &changes[usize::from(is_there)];
+                    is_there = !is_there;
+                    apply(&mut core, change);
+                    let start = Instant::now();
+                    drop(black_box(core.read(&list, &asker)));
+                    total += start.elapsed();
+                }
+                total
+            });
+        });
     }
     group.finish();
 }

@@ -11,5 +11,5 @@ pub const REQUEST_HEADER_BYTES: usize = 8;
 pub const REPLY_HEADER_BYTES: usize = 16;
 
 /// Data and lists of at least this many bytes are written to a socket without being copied. Copying
-/// fewer bytes is cheaper than writing them separately.
-pub const SHARED_BYTES_MIN: usize = 64 << 10;
+/// fewer bytes is cheaper than keeping them as parts of their own.
+pub const SHARED_BYTES_MIN: usize = 8 << 10;

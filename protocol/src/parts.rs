@@ -1,5 +1,7 @@
 //! Encodes replies without copying their long parts.
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::jute::Encode;
@@ -37,6 +39,12 @@ pub trait Parts {
 
     /// Appends a long part after everything that the buffer contains now.
     fn share(&mut self, part: &Bytes);
+
+    /// Appends several parts, which have this many bytes together, after everything that the buffer
+    /// contains now. A destination that keeps `parts` itself need not touch each of them.
+    fn share_all(&mut self, parts: &Arc<[Bytes]>, _bytes: usize) {
+        parts.iter().for_each(|part| self.share(part));
+    }
 }
 
 /// Appends a reply as the payload of a frame. Long data and long lists of names are shared.

@@ -48,12 +48,12 @@ pub const TXN_BYTES_PER_BYTE: usize = 32;
 /// `jute.maxbuffer` is at its default of a megabyte can read such a record.
 pub const CLOSE_SESSION_BYTES_MAX: usize = 512 << 10;
 
-/// The least number of children for which the encoded list of their names is cached. Encoding fewer
-/// names takes a microsecond or two.
-pub const CACHED_LIST_NAMES_MIN: usize = 128;
-
-/// The bytes of all cached lists of children. Beyond this a list is encoded for each request.
+/// The bytes of all cached names of children. Beyond this, names are encoded for each request.
 pub const CACHED_LISTS_BYTES_MAX: usize = 64 << 20;
+
+/// The bytes of cached names beyond which the lists of few children are encoded for each request:
+/// those of a hundred thousand directories leave room for a few long ones, which cost more.
+pub const CACHED_SHORT_LISTS_BYTES_MAX: usize = CACHED_LISTS_BYTES_MAX / 2;
 
 /// The znodes that are counted by looking each of them up, which takes less than a millisecond. To
 /// count more, the server goes through all znodes in the order of the memory.

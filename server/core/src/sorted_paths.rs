@@ -5,6 +5,8 @@
 //! only. The chunks of a set that grows at its end are full, so that it takes about half the memory
 //! of a `BTreeSet`. A small set that becomes empty keeps its memory: the next path needs no
 //! allocation.
+//!
+//! Beside its paths a chunk can keep what is derived from them, until they change.
 
 use std::cmp::Ordering;
 
@@ -18,15 +20,61 @@ const CHUNK: usize = 128;
 /// two ephemerals, again and again.
 const KEPT_PATHS_MAX: usize = 4;
 
+/// What is derived from the paths of a chunk.
+pub(crate) trait Derived: Default {
+    /// What all that is derived has in common.
+    type Shared: Default;
+
+    /// Forgets everything, because the paths change.
+    fn forget(&mut self, shared: &mut Self::Shared);
+}
+
+/// Nothing.
+impl Derived for () {
+    type Shared = ();
+
+    fn forget(&mut self, (): &mut ()) {}
+}
+
 /// The paths, each once.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SortedPaths {
+pub(crate) struct SortedPaths<D = ()> {
     /// No chunk is empty, but for the only one of an empty set.
-    chunks: Vec<Vec<ZPath>>,
+    chunks: Vec<Chunk<D>>,
     len: usize,
 }
 
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Chunk<D> {
+    pub(crate) paths: Vec<ZPath>,
+    pub(crate) derived: D,
+}
+
+impl<D: Derived> Chunk<D> {
+    fn new(paths: Vec<ZPath>) -> Self {
+        Self { paths, derived: D::default() }
+    }
+
+    /// The paths, to be changed.
+    fn paths_mut(&mut self, shared: &mut D::Shared) -> &mut Vec<ZPath> {
+        self.derived.forget(shared);
+        &mut self.paths
+    }
+}
+
 impl SortedPaths {
+    /// Inserts a path. Returns whether it is new.
+    pub(crate) fn insert(&mut self, path: ZPath) -> bool {
+        self.insert_in(path, &mut ())
+    }
+
+    /// Removes a path. Returns whether it was in the set.
+    pub(crate) fn remove(&mut self, path: &str) -> bool {
+        self.remove_in(path, &mut ())
+    }
+}
+
+impl<D: Derived> SortedPaths<D> {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -41,92 +89,99 @@ impl SortedPaths {
         if self.chunks.len() < 2 {
             return 0;
         }
-        match search(self.chunks.len(), |index| self.chunks[index][0].as_str().cmp(path)) {
+        match search(self.chunks.len(), |index| self.chunks[index].paths[0].as_str().cmp(path)) {
             Ok(index) => index,
             Err(after) => after.saturating_sub(1),
         }
     }
 
-    /// Inserts a path. Returns whether it is new.
-    pub(crate) fn insert(&mut self, path: ZPath) -> bool {
-        match self.chunks.last_mut() {
-            Some(chunk) if chunk.last().is_none_or(|last| *last < path) => {
-                match chunk.len() {
-                    CHUNK => self.chunks.push(vec![path]),
-                    _ => chunk.push(path),
-                }
-                self.len += 1;
-                return true;
+    /// [`SortedPaths::insert`] with what all chunks share.
+    pub(crate) fn insert_in(&mut self, path: ZPath, shared: &mut D::Shared) -> bool {
+        let Some(last) = self.chunks.last_mut() else {
+            self.chunks = vec![Chunk::new(vec![path])];
+            self.len = 1;
+            return true;
+        };
+        if last.paths.last().is_none_or(|last| *last < path) {
+            match last.paths.len() {
+                CHUNK => self.chunks.push(Chunk::new(vec![path])),
+                _ => last.paths_mut(shared).push(path),
             }
-            Some(_) => {}
-            None => {
-                self.chunks = vec![vec![path]];
-                self.len = 1;
-                return true;
-            }
+            self.len += 1;
+            return true;
         }
         let mut index = self.chunk_of(&path);
-        let Err(mut place) = search_in(&self.chunks[index], &path) else { return false };
-        if self.chunks[index].len() == CHUNK {
-            let upper = self.chunks[index].split_off(CHUNK / 2);
-            self.chunks.insert(index + 1, upper);
+        let Err(mut place) = search_in(&self.chunks[index].paths, &path) else { return false };
+        let paths = self.chunks[index].paths_mut(shared);
+        if paths.len() == CHUNK {
+            let upper = paths.split_off(CHUNK / 2);
+            self.chunks.insert(index + 1, Chunk::new(upper));
             if place > CHUNK / 2 {
                 (index, place) = (index + 1, place - CHUNK / 2);
             }
         }
-        self.chunks[index].insert(place, path);
+        self.chunks[index].paths.insert(place, path);
         self.len += 1;
         true
     }
 
-    /// Removes a path. Returns whether it was in the set.
-    pub(crate) fn remove(&mut self, path: &str) -> bool {
+    /// [`SortedPaths::remove`] with what all chunks share.
+    pub(crate) fn remove_in(&mut self, path: &str, shared: &mut D::Shared) -> bool {
         let index = self.chunk_of(path);
         let Some(chunk) = self.chunks.get_mut(index) else { return false };
-        let Ok(place) = search_in(chunk, path) else { return false };
-        chunk.remove(place);
+        let Ok(place) = search_in(&chunk.paths, path) else { return false };
+        let paths = chunk.paths_mut(shared);
+        paths.remove(place);
         self.len -= 1;
-        match chunk.len() {
-            0 if self.len == 0 => self.clear(),
+        match paths.len() {
+            0 if self.len == 0 => self.clear(shared),
             0 => drop(self.chunks.remove(index)),
-            few if few <= CHUNK / 4 => self.merge(index),
+            few if few <= CHUNK / 4 => self.merge(index, shared),
             _ => {}
         }
         true
     }
 
     /// Removes all paths. Of the memory it keeps that of a few.
-    pub(crate) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self, shared: &mut D::Shared) {
+        self.forget(shared);
         self.len = 0;
         self.chunks.truncate(1);
         match self.chunks.first_mut() {
-            Some(only) if only.capacity() <= KEPT_PATHS_MAX => only.clear(),
+            Some(only) if only.paths.capacity() <= KEPT_PATHS_MAX => only.paths.clear(),
             _ => self.chunks = Vec::new(),
         }
     }
 
+    /// Forgets what is derived from the paths.
+    fn forget(&mut self, shared: &mut D::Shared) {
+        self.chunks.iter_mut().for_each(|chunk| chunk.derived.forget(shared));
+    }
+
     /// Merges a chunk that has few paths with a neighbour, if that has few too, so that a set that
     /// becomes smaller takes less memory.
-    fn merge(&mut self, index: usize) {
+    fn merge(&mut self, index: usize, shared: &mut D::Shared) {
         for lower in [index.checked_sub(1), Some(index)].into_iter().flatten() {
             let (Some(chunk), Some(next)) = (self.chunks.get(lower), self.chunks.get(lower + 1))
             else {
                 continue;
             };
-            if chunk.len() + next.len() <= CHUNK / 2 {
+            if chunk.paths.len() + next.paths.len() <= CHUNK / 2 {
                 let mut next = self.chunks.remove(lower + 1);
-                self.chunks[lower].append(&mut next);
+                let next = next.paths_mut(shared);
+                self.chunks[lower].paths_mut(shared).append(next);
                 return;
             }
         }
     }
 
     /// Keeps the paths for which `keep` returns true, which is asked in their order.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&ZPath) -> bool) {
+    pub(crate) fn retain(&mut self, shared: &mut D::Shared, mut keep: impl FnMut(&ZPath) -> bool) {
+        self.forget(shared);
         let mut kept = Self::default();
-        for path in std::mem::take(&mut self.chunks).into_iter().flatten() {
+        for path in std::mem::take(&mut self.chunks).into_iter().flat_map(|chunk| chunk.paths) {
             if keep(&path) {
-                kept.insert(path);
+                kept.insert_in(path, shared);
             }
         }
         *self = kept;
@@ -134,25 +189,30 @@ impl SortedPaths {
 
     pub(crate) fn contains(&self, path: &str) -> bool {
         let chunk = self.chunks.get(self.chunk_of(path));
-        chunk.is_some_and(|chunk| search_in(chunk, path).is_ok())
+        chunk.is_some_and(|chunk| search_in(&chunk.paths, path).is_ok())
     }
 
     /// The paths from `path` on, which need not be in the set, in their order.
-    pub(crate) fn since<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a ZPath> + use<'a> {
+    pub(crate) fn since<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a ZPath> + use<'a, D> {
         let index = self.chunk_of(path);
         let (first, others) = match self.chunks.get(index) {
             Some(chunk) => {
-                let place = search_in(chunk, path).unwrap_or_else(|place| place);
-                (&chunk[place..], &self.chunks[index + 1..])
+                let place = search_in(&chunk.paths, path).unwrap_or_else(|place| place);
+                (&chunk.paths[place..], &self.chunks[index + 1..])
             }
             None => Default::default(),
         };
-        first.iter().chain(others.iter().flatten())
+        first.iter().chain(others.iter().flat_map(|chunk| &chunk.paths))
     }
 
     /// The paths in their order.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &ZPath> {
-        self.chunks.iter().flatten()
+        self.chunks.iter().flat_map(|chunk| &chunk.paths)
+    }
+
+    /// The paths in their order, in chunks.
+    pub(crate) fn chunks(&self) -> &[Chunk<D>] {
+        &self.chunks
     }
 }
 
@@ -206,7 +266,7 @@ mod tests {
     fn check(paths: &SortedPaths, wanted: &BTreeSet<ZPath>) {
         assert!(paths.iter().eq(wanted) && paths.iter().rev().eq(wanted.iter().rev()));
         assert_eq!((paths.len(), paths.is_empty()), (wanted.len(), wanted.is_empty()));
-        let is_right = |chunk: &Vec<_>| !chunk.is_empty() && chunk.len() <= CHUNK;
+        let is_right = |chunk: &Chunk<_>| (1..=CHUNK).contains(&chunk.paths.len());
         assert!(paths.chunks.iter().all(is_right) || (paths.is_empty() && paths.chunks.len() == 1));
     }
 
@@ -219,7 +279,7 @@ mod tests {
             (state >> 8) % below
         };
         for range in [3, CHUNK as u32, 3_000] {
-            let (mut paths, mut wanted) = (SortedPaths::default(), BTreeSet::new());
+            let (mut paths, mut wanted) = (SortedPaths::<()>::default(), BTreeSet::new());
             for step in 0..4 * range {
                 // The set grows at first, and shrinks later.
                 let path = path(next(range));
@@ -241,7 +301,7 @@ mod tests {
 
     #[test]
     fn paths_in_order_fill_their_chunks() {
-        let (mut paths, count) = (SortedPaths::default(), 10 * CHUNK as u32);
+        let (mut paths, count) = (SortedPaths::<()>::default(), 10 * CHUNK as u32);
         (0..count).for_each(|number| assert!(paths.insert(path(number))));
         assert_eq!(paths.chunks.len(), 10);
         check(&paths, &(0..count).map(path).collect());
@@ -252,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_set_that_becomes_smaller_has_fewer_chunks() {
-        let (mut paths, count) = (SortedPaths::default(), 100 * CHUNK as u32);
+        let (mut paths, count) = (SortedPaths::<()>::default(), 100 * CHUNK as u32);
         (0..count).for_each(|number| assert!(paths.insert(path(number))));
         (0..count).filter(|number| number % 64 != 0).for_each(|n| assert!(paths.remove(&path(n))));
         check(&paths, &(0..count).step_by(64).map(path).collect());
@@ -261,11 +321,11 @@ mod tests {
 
     #[test]
     fn a_set_that_had_few_paths_keeps_its_memory_and_one_that_had_many_does_not() {
-        let mut paths = SortedPaths::default();
+        let mut paths = SortedPaths::<()>::default();
         assert!(paths.insert(path(1)) && paths.remove(&path(1)));
-        let kept = paths.chunks[0].as_ptr();
+        let kept = paths.chunks[0].paths.as_ptr();
         assert!(paths.insert(path(2)));
-        assert_eq!(paths.chunks[0].as_ptr(), kept);
+        assert_eq!(paths.chunks[0].paths.as_ptr(), kept);
         (3..9).for_each(|number| assert!(paths.insert(path(number))));
         (2..9).for_each(|number| assert!(paths.remove(&path(number))));
         assert!(paths.is_empty() && paths.chunks.is_empty());
@@ -274,10 +334,10 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_asked_for_in_order() {
-        let (mut paths, count) = (SortedPaths::default(), 3 * CHUNK as u32);
+        let (mut paths, count) = (SortedPaths::<()>::default(), 3 * CHUNK as u32);
         (0..count).for_each(|number| assert!(paths.insert(path(number))));
         let mut asked = Vec::new();
-        paths.retain(|path| {
+        paths.retain(&mut (), |path| {
             asked.push(path.clone());
             asked.len() % 3 == 0
         });

@@ -10,19 +10,20 @@
 
 mod check;
 mod children;
+mod names;
 mod znode;
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::DefaultHashBuilder;
-use zoolet_protocol::{Acl, Encode, Names, ZPath, Zxid};
+use zoolet_protocol::{Acl, Names, ZPath, Zxid};
 
 use self::children::AllChildren;
+use self::names::CachedBytes;
 pub use self::znode::{StatPersisted, Znode};
 use crate::acl::{AclList, AclLists};
-use crate::limits::{CACHED_LIST_NAMES_MIN, CACHED_LISTS_BYTES_MAX, WALKED_ZNODES_MAX};
+use crate::limits::WALKED_ZNODES_MAX;
 use crate::parts::{self, Parts};
 use crate::read::number;
 use crate::sorted_paths::SortedPaths;
@@ -45,7 +46,7 @@ pub(crate) struct Tree {
     /// The bytes of all paths and all data: ZooKeeper's `approximate_data_size`.
     size_bytes: usize,
     /// The bytes of all cached lists of children.
-    cached_bytes: AtomicUsize,
+    cached_bytes: CachedBytes,
 }
 
 /// The hash of a path in one tree.
@@ -91,7 +92,7 @@ impl Tree {
             acl_lists: AclLists::default(),
             count: 0,
             size_bytes: 0,
-            cached_bytes: AtomicUsize::new(0),
+            cached_bytes: CachedBytes::default(),
         };
         let hash = tree.hash(&root.path);
         tree.put(hash, root);
@@ -204,9 +205,7 @@ impl Tree {
         change(parent);
         parent.num_children += 1;
         let siblings = self.children.get_or_add(&mut parent.children);
-        siblings.drop_cached_list(&mut self.cached_bytes);
-        siblings.name_bytes += znode.path.name().len();
-        siblings.paths.insert(znode.path.clone());
+        siblings.insert(znode.path.clone(), &mut self.cached_bytes);
         self.put(hash, znode);
         Some(())
     }
@@ -236,11 +235,9 @@ impl Tree {
         let removed = removed?;
         parent.num_children -= 1;
         if let Some(siblings) = self.children.get_mut(parent.children) {
-            siblings.drop_cached_list(&mut self.cached_bytes);
-            siblings.paths.remove(path.as_str());
-            siblings.name_bytes -= removed.path.name().len();
-            if siblings.paths.is_empty() {
-                self.children.remove(&mut parent.children);
+            siblings.remove(path, &mut self.cached_bytes);
+            if siblings.is_empty() {
+                self.children.remove(&mut parent.children, &mut self.cached_bytes);
             }
         }
         Some(removed)
@@ -286,42 +283,27 @@ impl Tree {
             i32::try_from(gone.len()).expect("the number of children was an i32 before");
         parent.stat.pzxid = parent.stat.pzxid.max(zxid);
         let Some(siblings) = self.children.get_mut(parent.children) else { return };
-        siblings.drop_cached_list(&mut self.cached_bytes);
-        if siblings.paths.len() == gone.len() {
-            self.children.remove(&mut parent.children);
+        if siblings.len() == gone.len() {
+            self.children.remove(&mut parent.children, &mut self.cached_bytes);
             return;
         }
-        siblings.name_bytes -= gone.iter().map(|znode| znode.path.name().len()).sum::<usize>();
         // If many are removed, going through all siblings is faster than looking each of them up.
-        if gone.len() >= siblings.paths.len() / 8 {
+        if gone.len() >= siblings.len() / 8 {
             let mut gone = gone.iter().map(|znode| &znode.path).peekable();
-            siblings.paths.retain(|path| gone.next_if(|next| *next == path).is_none());
+            let is_kept = |path: &ZPath| gone.next_if(|next| *next == path).is_none();
+            siblings.retain(&mut self.cached_bytes, is_kept);
         } else {
             for znode in gone {
-                siblings.paths.remove(&znode.path);
+                siblings.remove(&znode.path, &mut self.cached_bytes);
             }
         }
     }
 
-    /// The names of the children of `path`, in order. A long list is encoded once and cached until
-    /// the children change.
+    /// The names of the children of `path`, in order. A list is encoded once; after a change of the
+    /// children only the names beside those that changed are encoded again.
     pub(crate) fn child_names(&self, path: &str) -> Names {
         let children = self.get(path).and_then(|znode| self.children.get(znode.children));
-        let Some(children) = children else { return Names::EMPTY };
-        if children.paths.len() < CACHED_LIST_NAMES_MIN {
-            return children.encode();
-        }
-        if let Some(list) = children.list.get() {
-            return list.clone();
-        }
-        let list = children.encode();
-        let bytes = list.encoded_len();
-        let cached_bytes = self.cached_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        // Another thread may have cached the same list since.
-        if cached_bytes > CACHED_LISTS_BYTES_MAX || children.list.set(list.clone()).is_err() {
-            self.cached_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        list
+        children.map_or(Names::EMPTY, |children| children.names(&self.cached_bytes))
     }
 
     /// Calls `visit` with the znode at `path` and all its descendants, each before its children,
@@ -334,7 +316,7 @@ impl Tree {
                 return false;
             }
             if let Some(children) = self.children.get(znode.children) {
-                ahead.extend(children.paths.iter().rev().map(ZPath::as_str));
+                ahead.extend(children.iter().rev().map(ZPath::as_str));
             }
         }
         true
@@ -413,6 +395,7 @@ fn below(shards: &[Arc<Shard>], path: &str) -> Below {
 mod tests {
     use super::*;
     use crate::ephemeral_owner::EphemeralOwner;
+    use crate::limits::{CACHED_LISTS_BYTES_MAX, CACHED_SHORT_LISTS_BYTES_MAX};
 
     fn path(path: &str) -> ZPath {
         ZPath::parse(path).unwrap()
@@ -436,26 +419,43 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_of_children_is_cached_until_it_changes() {
-        let mut tree = wide(CACHED_LIST_NAMES_MIN);
-        let (first, second) = (tree.child_names("/wide"), tree.child_names("/wide"));
-        let address = |names: &Names| names.iter().next().unwrap().as_ptr();
-        assert_eq!(address(&first), address(&second));
-        assert_eq!(*tree.cached_bytes.get_mut(), first.encoded_len());
+    fn a_list_of_children_is_encoded_once_until_it_changes() {
+        for znodes in [1, 10, 1_000] {
+            let mut tree = wide(znodes);
+            let first = tree.child_names("/wide");
+            assert!(first.shares_bytes_with(&tree.child_names("/wide")));
+            let name_bytes: usize = first.iter().map(str::len).sum();
+            assert!(tree.cached_bytes.get() >= name_bytes);
 
-        insert(&mut tree, "/wide/new", b"");
-        assert_eq!(*tree.cached_bytes.get_mut(), 0);
-        assert_eq!(tree.child_names("/wide").len(), CACHED_LIST_NAMES_MIN + 1);
-        tree.remove(&path("/wide/new"), |_| {}).unwrap();
-        assert_eq!(tree.child_names("/wide"), first);
+            insert(&mut tree, "/wide/new", b"");
+            assert_eq!(tree.child_names("/wide").len(), znodes + 1);
+            tree.remove(&path("/wide/new"), |_| {}).unwrap();
+            assert_eq!(tree.child_names("/wide"), first);
+            let mut all = SortedPaths::default();
+            for number in 0..znodes {
+                all.insert(path(&format!("/wide/{number:05}")));
+            }
+            tree.remove_all(&all, Zxid(2));
+            assert_eq!(tree.child_names("/wide"), Names::EMPTY);
+            assert_eq!(tree.cached_bytes.get(), 0);
+        }
     }
 
     #[test]
-    fn the_cached_lists_have_a_limit() {
-        let mut tree = wide(CACHED_LIST_NAMES_MIN);
-        *tree.cached_bytes.get_mut() = CACHED_LISTS_BYTES_MAX;
-        assert_eq!(tree.child_names("/wide").len(), CACHED_LIST_NAMES_MIN);
-        assert_eq!(*tree.cached_bytes.get_mut(), CACHED_LISTS_BYTES_MAX);
+    fn the_cached_lists_have_a_limit_and_short_ones_leave_room_for_long_ones() {
+        let is_cached = |znodes, bytes| {
+            let mut tree = wide(znodes);
+            tree.cached_bytes.set(bytes);
+            let first = tree.child_names("/wide");
+            assert_eq!(first.len(), znodes);
+            let is_cached = first.shares_bytes_with(&tree.child_names("/wide"));
+            assert_eq!(tree.cached_bytes.get() > bytes, is_cached);
+            is_cached
+        };
+        assert!(is_cached(100, 0) && is_cached(1_000, 0));
+        assert!(!is_cached(100, CACHED_SHORT_LISTS_BYTES_MAX));
+        assert!(is_cached(1_000, CACHED_SHORT_LISTS_BYTES_MAX));
+        assert!(!is_cached(1_000, CACHED_LISTS_BYTES_MAX));
     }
 
     #[test]

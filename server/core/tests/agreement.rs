@@ -4,7 +4,6 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use zoolet_core::limits::CACHED_LIST_NAMES_MIN;
 use zoolet_core::{ConnectionId, Core, CreateTxn, Requester, Restore, Settings, Txn, TxnOp};
 use zoolet_protocol::{
     Acl, AddWatch, Create, CreateFlags, CreateKind, Delete, Expect, Id, Lookup, MultiOp, Names,
@@ -169,12 +168,15 @@ fn take(core: &mut Core, step: Step, now_ms: i64) {
     }
 }
 
+/// More children than a list encodes as one part.
+const LONG_LIST: usize = 300;
+
 /// A state with a session, a quota and a long list of children.
 fn filled() -> Core {
     let mut core = Core::new(Settings::default());
     core.apply(&core.prepare_create_session(SessionId(1), 30_000, 0));
     set_quota(&mut core, "/a", 0);
-    let children = (0..CACHED_LIST_NAMES_MIN).map(|number| format!("/many/{number}"));
+    let children = (0..LONG_LIST).map(|number| format!("/many/{number}"));
     for path in ["/a".to_owned(), "/many".to_owned()].into_iter().chain(children) {
         create(&mut core, &path, 0);
     }

@@ -1,7 +1,7 @@
 //! The sockets from which connections are driven.
 
 use std::future::Future;
-use std::io::{self, Read};
+use std::io::{self, IoSlice, Read};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
@@ -10,6 +10,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::output::PARTS_PER_WRITE;
 use crate::limits::READ_BYTES;
 
 /// The bytes of a connection in clear, whatever carries them: TCP, or TLS over it.
@@ -105,7 +106,16 @@ impl Socket for TcpStream {
     fn write_now(&mut self, output: &mut impl Buf) -> io::Result<bool> {
         let before = output.remaining();
         while output.has_remaining() {
-            match self.try_write(output.chunk()) {
+            let chunk = output.chunk();
+            let written = match chunk.len() == output.remaining() {
+                true => self.try_write(chunk),
+                false => {
+                    let mut chunks = [IoSlice::new(&[]); PARTS_PER_WRITE];
+                    let count = output.chunks_vectored(&mut chunks);
+                    self.try_write_vectored(&chunks[..count])
+                }
+            };
+            match written {
                 Ok(written) => output.advance(written),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
-use zoolet_protocol::{Encode, ZPath};
+use zoolet_protocol::ZPath;
 
 use super::children::Children;
 use super::{Tree, Znode};
@@ -51,7 +51,7 @@ impl Tree {
             let wanted = wanted.get(path.as_str()).unwrap_or(&none);
             if let Some(children) = self.children.get(znode.children) {
                 let index = format!("the children of {path}");
-                let listed = children.paths.iter().map(ZPath::as_str).collect();
+                let listed = children.iter().map(ZPath::as_str).collect();
                 findings.compare_index(&index, &listed, wanted);
                 if listed.is_empty() {
                     findings.listed_wrongly("the parents with children", path);
@@ -66,22 +66,19 @@ impl Tree {
         }
         let what = || "the number of znodes with a place for children".to_owned();
         findings.compare(what, self.children.used(), lists);
-        let kept = self.cached_bytes.load(std::sync::atomic::Ordering::Relaxed);
+        let kept = self.cached_bytes.get();
         findings.compare(|| "the bytes of the cached lists".to_owned(), kept, cached_bytes);
     }
 }
 
 impl Children {
-    /// Compares the bytes of the names and the cached list with the names; the bytes of that list.
+    /// Compares the cached names with the children; the bytes of these names.
     fn check(&self, index: &str, findings: &mut Findings) -> usize {
-        let name_bytes = self.paths.iter().map(|path| path.name().len()).sum();
-        let what = || format!("the bytes of the names of {index}");
-        findings.compare(what, self.name_bytes, name_bytes);
-        let Some(list) = self.list.get() else { return 0 };
-        if !list.iter().eq(self.paths.iter().map(ZPath::name)) {
+        let (bytes, agree) = self.check_names();
+        if !agree {
             findings.listed_wrongly("the cached lists", index);
         }
-        list.encoded_len()
+        bytes
     }
 }
 
@@ -94,8 +91,8 @@ mod tests {
     use super::*;
     use crate::acl::{AclList, AclLists};
     use crate::ephemeral_owner::EphemeralOwner;
-    use crate::limits::CACHED_LIST_NAMES_MIN;
     use crate::tree::children::ChildrenPlace;
+    use crate::tree::names::CachedBytes;
 
     fn path(text: &str) -> ZPath {
         ZPath::parse(text).unwrap()
@@ -140,18 +137,14 @@ mod tests {
 
         let mut tree = filled();
         tree.insert(znode("/a/c", AclList::OPEN));
-        let children = children(&mut tree);
-        children.paths.remove("/a/c");
-        children.name_bytes -= 1;
+        children(&mut tree).remove("/a/c", &mut CachedBytes::default());
         assert_eq!(found(&tree), ["the children of /a do not list /a/c"]);
     }
 
     #[test]
     fn check_finds_a_listed_child_that_does_not_exist() {
         let mut tree = filled();
-        let children = children(&mut tree);
-        children.paths.insert(path("/a/gone"));
-        children.name_bytes += "gone".len();
+        children(&mut tree).insert(path("/a/gone"), &mut CachedBytes::default());
         let surplus = "the children of /a list /a/gone, which does not belong there";
         assert_eq!(found(&tree), [surplus]);
     }
@@ -196,30 +189,22 @@ mod tests {
     }
 
     #[test]
-    fn check_finds_wrong_bytes_of_names() {
-        let mut tree = filled();
-        children(&mut tree).name_bytes = 7;
-        let wrong = "the bytes of the names of the children of /a: 7 is kept, 1 is right";
-        assert_eq!(found(&tree), [wrong]);
-    }
-
-    #[test]
     fn check_finds_a_cached_list_that_is_out_of_date() {
         let mut tree = filled();
-        for number in 0..CACHED_LIST_NAMES_MIN {
+        for number in 0..1_000 {
             tree.insert(znode(&format!("/a/{number}"), AclList::OPEN));
         }
-        let list = tree.child_names("/a");
+        tree.child_names("/a");
         assert_eq!(found(&tree), [""; 0]);
 
-        *tree.cached_bytes.get_mut() += 1;
-        let (kept, right) = (list.encoded_len() + 1, list.encoded_len());
+        let right = tree.cached_bytes.get();
+        tree.cached_bytes.set(right + 1);
+        let kept = right + 1;
         let wrong = format!("the bytes of the cached lists: {kept} is kept, {right} is right");
         assert_eq!(found(&tree), [wrong]);
 
-        *tree.cached_bytes.get_mut() = Names::EMPTY.encoded_len();
-        let children = children(&mut tree);
-        children.list = std::sync::OnceLock::from(Names::EMPTY);
+        tree.cached_bytes.set(right);
+        children(&mut tree).set_list(Names::EMPTY);
         let wrong = "the cached lists list the children of /a, which does not belong there";
         assert_eq!(found(&tree), [wrong]);
     }

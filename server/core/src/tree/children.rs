@@ -6,33 +6,80 @@
 
 use std::num::NonZeroU32;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicUsize;
 
-use zoolet_protocol::{Encode, Names, ZPath};
+use zoolet_protocol::{Names, ZPath};
 
-use crate::sorted_paths::SortedPaths;
+use super::names::{self, CachedBytes, ChildPaths};
 
 /// The children of one znode.
 #[derive(Debug, Default)]
 pub(super) struct Children {
-    pub(super) paths: SortedPaths,
-    /// The bytes of all names, without the lengths that the encoding adds.
-    pub(super) name_bytes: usize,
-    /// The cached list of the encoded names. A change of the children drops it.
-    pub(super) list: OnceLock<Names>,
+    paths: ChildPaths,
+    /// The cached list of all names, if there are many. A change of the children drops it.
+    list: OnceLock<Box<Names>>,
 }
 
 impl Children {
-    pub(super) fn encode(&self) -> Names {
-        let bytes = self.name_bytes + 4 * self.paths.len();
-        Names::with_capacity(bytes, self.paths.iter().map(ZPath::name))
+    pub(super) fn len(&self) -> usize {
+        self.paths.len()
     }
 
-    /// Drops the cached list, because the children change.
-    pub(super) fn drop_cached_list(&mut self, cached_bytes: &mut AtomicUsize) {
-        if let Some(list) = self.list.take() {
-            *cached_bytes.get_mut() -= list.encoded_len();
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// The paths of the children in their order.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &ZPath> {
+        self.paths.iter()
+    }
+
+    pub(super) fn insert(&mut self, path: ZPath, cached: &mut CachedBytes) {
+        self.list.take();
+        self.paths.insert_in(path, cached);
+    }
+
+    pub(super) fn remove(&mut self, path: &str, cached: &mut CachedBytes) {
+        self.list.take();
+        self.paths.remove_in(path, cached);
+    }
+
+    /// Keeps the children for which `keep` returns true, which is asked in their order.
+    pub(super) fn retain(&mut self, cached: &mut CachedBytes, keep: impl FnMut(&ZPath) -> bool) {
+        self.list.take();
+        self.paths.retain(cached, keep);
+    }
+
+    /// Removes all children.
+    pub(super) fn clear(&mut self, cached: &mut CachedBytes) {
+        self.list.take();
+        self.paths.clear(cached);
+    }
+
+    /// The names of the children in their order. As long as they do not change it is the same list,
+    /// and afterwards it shares what has not changed, as far as there is room in the cache.
+    pub(super) fn names(&self, cached: &CachedBytes) -> Names {
+        if let Some(list) = self.list.get() {
+            return list.as_ref().clone();
         }
+        let (names, is_cached) = names::of(&self.paths, cached);
+        // Without room for its parts the list would keep them in memory all the same.
+        if is_cached && self.paths.chunks().len() > 1 {
+            // Another thread may have cached the same list since.
+            let _ = self.list.set(Box::new(names.clone()));
+        }
+        names
+    }
+
+    /// The bytes of the cached names, and whether they are the names of the children.
+    pub(super) fn check_names(&self) -> (usize, bool) {
+        let (bytes, agree) = names::check(&self.paths);
+        let is_right = |list: &Names| list.iter().eq(self.paths.iter().map(ZPath::name));
+        (bytes, agree && self.list.get().is_none_or(|list| is_right(list)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_list(&mut self, list: Names) {
+        self.list = OnceLock::from(Box::new(list));
     }
 }
 
@@ -96,13 +143,11 @@ impl AllChildren {
             .expect("the number of a slot counts from 1")
     }
 
-    /// Frees the slot of a znode that has no children any more.
-    pub(super) fn remove(&mut self, place: &mut ChildrenPlace) {
+    /// Removes the children of a znode, and frees their slot.
+    pub(super) fn remove(&mut self, place: &mut ChildrenPlace, cached: &mut CachedBytes) {
         let Some(number) = place.0.take() else { return };
         let (chunk, slot) = at(number);
-        let children = &mut self.chunks[chunk][slot];
-        children.paths.clear();
-        (children.name_bytes, children.list) = (0, OnceLock::new());
+        self.chunks[chunk][slot].clear(cached);
         self.free.push(number);
     }
 

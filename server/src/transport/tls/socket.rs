@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use zoolet_tls::rustls::ServerConnection;
 
 use crate::limits::{READ_BYTES, READS_WITHOUT_DATA_MAX, TLS_WRITE_BYTES};
+use crate::transport::output::PARTS_PER_WRITE;
 use crate::transport::socket::Socket;
 
 /// A TCP socket and the TLS session over it. All input that came in is decrypted at once, so that
@@ -82,8 +83,21 @@ impl TlsSocket {
     fn encrypt(&mut self, output: &mut impl Buf) -> io::Result<()> {
         let mut room = if self.session.wants_write() { 0 } else { TLS_WRITE_BYTES };
         while room > 0 && output.has_remaining() {
-            let chunk = output.chunk();
-            let taken = self.session.writer().write(&chunk[..chunk.len().min(room)])?;
+            // Records with many short parts each: a record takes longer than a part.
+            let mut chunks = [IoSlice::new(&[]); PARTS_PER_WRITE];
+            let count = output.chunks_vectored(&mut chunks);
+            let mut bytes = 0;
+            let fits = |chunk: &&IoSlice<'_>| {
+                bytes += chunk.len();
+                bytes <= room
+            };
+            let taken = match chunks[..count].iter().take_while(fits).count() {
+                0 | 1 => {
+                    let chunk = output.chunk();
+                    self.session.writer().write(&chunk[..chunk.len().min(room)])?
+                }
+                fitting => self.session.writer().write_vectored(&chunks[..fitting])?,
+            };
             output.advance(taken);
             room -= taken;
         }

@@ -1,0 +1,171 @@
+//! The encoded names of children, which replies share.
+//!
+//! The names of each chunk of children are kept encoded until the chunk changes. So the list of a
+//! directory of which one child has changed encodes one chunk, and shares the others.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use zoolet_protocol::{Encode, Names, ZPath};
+
+use crate::limits::{CACHED_LISTS_BYTES_MAX, CACHED_SHORT_LISTS_BYTES_MAX};
+use crate::sorted_paths::{Chunk, Derived, SortedPaths};
+
+/// The paths of the children of one znode.
+pub(super) type ChildPaths = SortedPaths<CachedNames>;
+
+/// The cached names of a chunk.
+#[derive(Debug, Default)]
+pub(crate) struct CachedNames(OnceLock<Names>);
+
+impl Derived for CachedNames {
+    type Shared = CachedBytes;
+
+    fn forget(&mut self, cached: &mut CachedBytes) {
+        if let Some(names) = self.0.take() {
+            *cached.0.get_mut() -= CachedBytes::of(&names);
+        }
+    }
+}
+
+/// The bytes of all cached names.
+#[derive(Debug, Default)]
+pub(crate) struct CachedBytes(AtomicUsize);
+
+impl CachedBytes {
+    /// What cached names take beside their text: the counter of those who share them, and what the
+    /// allocator adds.
+    const BESIDE_NAMES: usize = 64;
+
+    fn of(names: &Names) -> usize {
+        names.encoded_len() + Self::BESIDE_NAMES
+    }
+
+    /// Puts names into the cache, if there is room or another thread has put them there, and
+    /// returns whether they are in it.
+    fn keep(&self, cache: &OnceLock<Names>, names: &Names, bytes_max: usize) -> bool {
+        let bytes = Self::of(names);
+        let after = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let has_room = after <= bytes_max;
+        if !has_room || cache.set(names.clone()).is_err() {
+            self.0.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        has_room
+    }
+
+    pub(super) fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn set(&mut self, bytes: usize) {
+        *self.0.get_mut() = bytes;
+    }
+}
+
+/// The encoded names of all children in their order, and whether all of them are cached by now.
+pub(super) fn of(paths: &ChildPaths, cached: &CachedBytes) -> (Names, bool) {
+    match paths.chunks() {
+        [] => (Names::EMPTY, true),
+        [chunk] => of_chunk(chunk, cached, CACHED_SHORT_LISTS_BYTES_MAX),
+        chunks => {
+            let mut all_cached = true;
+            let names: Vec<_> = chunks
+                .iter()
+                .map(|chunk| {
+                    let (names, is_cached) = of_chunk(chunk, cached, CACHED_LISTS_BYTES_MAX);
+                    all_cached &= is_cached;
+                    names
+                })
+                .collect();
+            (Names::joined(&names), all_cached)
+        }
+    }
+}
+
+fn of_chunk(chunk: &Chunk<CachedNames>, cached: &CachedBytes, bytes_max: usize) -> (Names, bool) {
+    if let Some(names) = chunk.derived.0.get() {
+        return (names.clone(), true);
+    }
+    let Some(first) = chunk.paths.first() else { return (Names::EMPTY, true) };
+    // All begin with the path of the parent. Looking for the name in each would take longer than the
+    // rest.
+    let before_name = first.len() - first.name().len();
+    let names = chunk.paths.iter().map(|path| &path[before_name..]);
+    let bytes = names.clone().map(|name| name.len() + 4).sum();
+    let names = Names::with_capacity(bytes, names);
+    let is_cached = cached.keep(&chunk.derived.0, &names, bytes_max);
+    (names, is_cached)
+}
+
+/// The bytes of the cached names, and whether they are the names of the paths.
+pub(super) fn check(paths: &ChildPaths) -> (usize, bool) {
+    let (mut bytes, mut agree) = (0, true);
+    for chunk in paths.chunks() {
+        let Some(names) = chunk.derived.0.get() else { continue };
+        bytes += CachedBytes::of(names);
+        agree &= names.iter().eq(chunk.paths.iter().map(ZPath::name));
+    }
+    (bytes, agree)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn path(number: u32) -> ZPath {
+        ZPath::parse(&format!("/a/{number:05}")).unwrap()
+    }
+
+    #[test]
+    fn the_names_agree_with_the_paths_after_any_change() {
+        // A fixed sequence of pseudo-random numbers.
+        let mut state = 7_u32;
+        let mut next = |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % below
+        };
+        let (mut paths, mut wanted) = (ChildPaths::default(), BTreeSet::new());
+        let mut cached = CachedBytes::default();
+        for step in 0..8_000 {
+            // The set grows at first, and shrinks later.
+            let path = path(next(2_000));
+            if next(8_000) > step {
+                assert_eq!(paths.insert_in(path.clone(), &mut cached), wanted.insert(path));
+            } else {
+                assert_eq!(paths.remove_in(&path, &mut cached), wanted.remove(&path));
+            }
+            if step % 16 == 0 {
+                let (names, is_cached) = of(&paths, &cached);
+                assert!(is_cached && names.iter().eq(wanted.iter().map(ZPath::name)));
+            }
+            assert_eq!(check(&paths), (cached.get(), true));
+        }
+        paths.retain(&mut cached, |path| path.as_str() < "/a/01000");
+        assert_eq!(check(&paths), (cached.get(), true));
+        paths.clear(&mut cached);
+        assert_eq!(cached.get(), 0);
+    }
+
+    #[test]
+    fn a_list_after_a_change_shares_the_names_that_did_not_change() {
+        let (mut paths, mut cached) = (ChildPaths::default(), CachedBytes::default());
+        let count = 1_280;
+        (0..count).for_each(|number| assert!(paths.insert_in(path(number), &mut cached)));
+        assert_eq!(paths.chunks().len(), 10);
+        let lists = |paths: &ChildPaths, cached: &CachedBytes| {
+            let names = |chunk: &_| of_chunk(chunk, cached, CACHED_LISTS_BYTES_MAX).0;
+            paths.chunks().iter().map(names).collect::<Vec<_>>()
+        };
+        let before = lists(&paths, &cached);
+        assert!(paths.remove_in(&path(5 * 128 + 7), &mut cached));
+        assert!(paths.insert_in(path(count), &mut cached));
+        let after = lists(&paths, &cached);
+        let shared =
+            before.iter().zip(&after).map(|(before, after)| before.shares_bytes_with(after));
+        let is_shared: Vec<_> = shared.collect();
+        assert_eq!(is_shared, (0..10).map(|chunk| chunk != 5).collect::<Vec<_>>());
+    }
+}
