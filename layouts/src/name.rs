@@ -163,12 +163,11 @@ fn protection(before: &str) -> Option<usize> {
     (is_uuid(id) || is_hex(id)).then_some(id.len())
 }
 
+/// All characters are looked at, without a branch: that is faster than to stop at the first wrong one.
 fn is_uuid(text: &str) -> bool {
-    text.len() == UUID_CHARS
-        && text.bytes().enumerate().all(|(index, byte)| match index {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        })
+    let Ok(text) = <&[u8; UUID_CHARS]>::try_from(text.as_bytes()) else { return false };
+    let digits: u8 = text.iter().map(|byte| u8::from(byte.is_ascii_hexdigit())).sum();
+    usize::from(digits) == HEX_CHARS && [8, 13, 18, 23].iter().all(|index| text[*index] == b'-')
 }
 
 fn is_hex(text: &str) -> bool {

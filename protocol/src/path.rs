@@ -272,6 +272,15 @@ fn validate(path: &str) -> Result<(), PathFault> {
     if components.ends_with('/') {
         return Err(PathFault::TrailingSlash);
     }
+    // Most paths are ASCII without control characters, and no component begins with a dot. Bytes are looked at
+    // without a branch, many at once: that is faster than to stop at the first wrong one.
+    let pairs = path.as_bytes().iter().zip(components.as_bytes());
+    let is_plain = |(before, byte): (&u8, &u8)| {
+        (0x20..0x7f).contains(byte) & ((*before != b'/') | ((*byte != b'/') & (*byte != b'.')))
+    };
+    if pairs.fold(true, |all, pair| all & is_plain(pair)) {
+        return Ok(());
+    }
     for component in components.split('/') {
         match component {
             "" => return Err(PathFault::EmptyComponent),
@@ -279,11 +288,6 @@ fn validate(path: &str) -> Result<(), PathFault> {
             ".." => return Err(PathFault::DotDot),
             _ => {}
         }
-    }
-    // Most paths are ASCII without control characters. Checking bytes is faster than decoding
-    // characters.
-    if path.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
-        return Ok(());
     }
     path.chars().find(|&c| is_forbidden(c)).map_or(Ok(()), |c| Err(PathFault::Character(c)))
 }

@@ -1,12 +1,13 @@
 //! `zoolet data locks`: who held each lock, how long, and how long they waited.
 //!
 //! `watch` sees the places of locks come and go. `shape` has their directories and what belongs to one lock, and `settle`
-//! asks `zoolet-layouts` who holds after each change. `hold` is what happened at one lock, `others` at
-//! those that are told together, `times` is a distribution, and `report` and `page` tell it.
+//! asks `zoolet-layouts` who holds after each change. `hold` is what happened at one lock, `recent` has its last holds,
+//! `others` is what happened at those that are told together, `times` is a distribution, and `report` and `page` tell it.
 
 mod hold;
 mod others;
 mod page;
+mod recent;
 mod report;
 mod settle;
 mod shape;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::sync::mpsc::{self, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 
 use zoolet_core::{Core, Txn};
 use zoolet_protocol::Zxid;
@@ -208,15 +208,21 @@ fn show(
     span: &mut Span,
     damages: &mut BTreeSet<Damage>,
 ) -> Result<(), DataError> {
-    // One thread reads and decodes, the other one follows: each of them takes about half of the time.
+    // One thread reads and decodes, the other one follows.
     let read = std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(BATCHES_AHEAD);
-        let reader = scope.spawn(|| read(records, sender, damages));
-        for txn in receiver.iter().flatten() {
-            let moment = Moment::of(&txn);
-            span.first.get_or_insert(moment);
-            span.last = Some(moment);
-            witness.txn(&txn)?;
+        let (giver, given_back) = mpsc::channel();
+        let reader = scope.spawn(move || read(records, &sender, &given_back, damages));
+        for txns in receiver {
+            for txn in &txns {
+                let moment = Moment::of(txn);
+                span.first.get_or_insert(moment);
+                span.last = Some(moment);
+                witness.txn(txn)?;
+            }
+            // Who has allocated frees: that is faster than to free what another thread goes on to allocate. One
+            // that has read all wants none back.
+            let _ = giver.send(txns);
         }
         Ok::<_, DataError>(reader.join().expect("the reader does not panic"))
     });
@@ -224,10 +230,10 @@ fn show(
 }
 
 /// How many transactions pass from one thread to the other at once, how many bytes their records have, but for the
-/// last one, and how many batches wait.
-const BATCH: usize = 512;
+/// last one, and how many batches wait. With more of them the cache of a processor does not hold them all.
+const BATCH: usize = 256;
 const BATCH_BYTES: u64 = 256 << 10;
-const BATCHES_AHEAD: usize = 8;
+const BATCHES_AHEAD: usize = 6;
 
 /// Transactions that pass together.
 #[derive(Default)]
@@ -239,34 +245,39 @@ struct Batch {
 }
 
 impl Batch {
-    /// Takes a transaction, and returns all if they are enough.
-    fn push(&mut self, record: LogRecord) -> Option<Vec<Txn>> {
+    /// Takes a transaction. Returns whether they are enough.
+    fn push(&mut self, record: LogRecord) -> bool {
         // The length of the record before; in a new log, that of all records before.
         self.bytes += record.offset.saturating_sub(self.last);
         self.last = record.offset;
-        let is_full = self.bytes >= BATCH_BYTES;
         self.txns.push(record.txn);
-        (is_full || self.txns.len() == BATCH).then(|| {
-            self.bytes = 0;
-            std::mem::replace(&mut self.txns, Vec::with_capacity(BATCH))
-        })
+        self.bytes >= BATCH_BYTES || self.txns.len() == BATCH
+    }
+
+    /// Gives the transactions out, and goes on with the memory of some that were given out before.
+    fn give(&mut self, mut before: Vec<Txn>) -> Vec<Txn> {
+        before.clear();
+        self.bytes = 0;
+        std::mem::replace(&mut self.txns, before)
     }
 }
 
-/// Reads all records, until nobody wants more.
+/// Reads all records, until nobody wants more. The batches that were followed come back.
 fn read(
     records: &mut Records,
-    sender: SyncSender<Vec<Txn>>,
+    sender: &SyncSender<Vec<Txn>>,
+    given_back: &Receiver<Vec<Txn>>,
     damages: &mut BTreeSet<Damage>,
 ) -> Result<(), HistoryError> {
     let mut batch = Batch::default();
     let end = loop {
         match records.next_record() {
             Ok(Some(record)) => {
-                if let Some(txns) = batch.push(record)
-                    && sender.send(txns).is_err()
-                {
-                    return Ok(());
+                if batch.push(record) {
+                    let txns = batch.give(given_back.try_recv().unwrap_or_default());
+                    if sender.send(txns).is_err() {
+                        return Ok(());
+                    }
                 }
             }
             Ok(None) => break Ok(()),
@@ -280,7 +291,6 @@ fn read(
     };
     // A receiver that is gone has failed, and says why.
     let _ = sender.send(batch.txns);
-    drop(sender);
     end
 }
 
@@ -302,11 +312,11 @@ mod tests {
         let sizes = |length: u64| {
             let mut batch = Batch::default();
             let records = (0..2_000).map(|index| record(16 + index * length));
-            let batches = records.filter_map(|record| batch.push(record));
+            let batches = records.filter_map(|it| batch.push(it).then(|| batch.give(Vec::new())));
             batches.map(|batch| batch.len()).collect::<Vec<_>>()
         };
         assert!(sizes(1 << 20).iter().all(|size| *size <= 2), "{:?}", sizes(1 << 20));
         assert!(sizes(64 << 10).iter().all(|size| *size <= 5), "{:?}", sizes(64 << 10));
-        assert_eq!(sizes(50), [BATCH; 3]);
+        assert_eq!(sizes(50), [BATCH; 2_000 / BATCH]);
     }
 }

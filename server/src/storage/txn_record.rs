@@ -1,6 +1,8 @@
 //! A transaction as a record of the log: `TxnHeader`, the transaction, and possibly a digest.
 
-use bytes::{Bytes, BytesMut};
+use std::sync::{Arc, LazyLock};
+
+use bytes::{Buf, Bytes, BytesMut};
 use zoolet_core::{CreateTxn, TTL_MS_MAX, Txn, TxnOp};
 use zoolet_protocol::{
     Acl, CreateKind, DecodeError, Encode, ErrorCode, OpCode, PathError, RawPath, SessionId, Xid,
@@ -196,7 +198,7 @@ fn decode_op(op: OpCode, record: &mut Bytes) -> Result<TxnOp, TxnRecordError> {
         },
         OpCode::SET_ACL => TxnOp::SetAcl {
             path: decode_path(record)?,
-            acl: decode_acl(record)?.into(),
+            acl: decode_acl(record)?,
             version: decode_front(record)?,
         },
         OpCode::CHECK => {
@@ -227,7 +229,7 @@ fn may_be_in_multi(op: OpCode) -> bool {
 fn decode_create(kind: CreateKind, record: &mut Bytes) -> Result<TxnOp, TxnRecordError> {
     let path = decode_path(record)?;
     let data = decode_front(record)?;
-    let acl = decode_acl(record)?.into();
+    let acl = decode_acl(record)?;
     let ephemeral = match kind {
         CreateKind::Create | CreateKind::Create2 => decode_front(record)?,
         CreateKind::Container | CreateKind::Ttl { .. } => false,
@@ -247,7 +249,24 @@ fn decode_create(kind: CreateKind, record: &mut Bytes) -> Result<TxnOp, TxnRecor
 }
 
 fn decode_path(record: &mut Bytes) -> Result<ZPath, TxnRecordError> {
+    // Nearly all are valid as they are, and need no text of their own that shares the record.
+    if let Some(text) = front_text(record)
+        && let Ok(path) = ZPath::parse(text)
+    {
+        record.advance(LENGTH_BYTES + path.len());
+        return Ok(path);
+    }
     path_of(&decode_front(record)?)
+}
+
+/// The bytes of a length.
+const LENGTH_BYTES: usize = 4;
+
+/// The text at the front of a record, if it is one.
+fn front_text(record: &[u8]) -> Option<&str> {
+    let (length, rest) = record.split_first_chunk::<LENGTH_BYTES>()?;
+    let length = usize::try_from(i32::from_be_bytes(*length)).ok()?;
+    std::str::from_utf8(rest.get(..length)?).ok()
 }
 
 fn path_of(path: &RawPath) -> Result<ZPath, TxnRecordError> {
@@ -259,6 +278,19 @@ fn decode_paths(record: &mut Bytes) -> Result<Vec<ZPath>, TxnRecordError> {
     paths.ok_or(TxnRecordError::Null("a list of paths"))?.iter().map(path_of).collect()
 }
 
-fn decode_acl(record: &mut Bytes) -> Result<Vec<Acl>, TxnRecordError> {
-    decode_front::<Option<Vec<Acl>>>(record)?.ok_or(TxnRecordError::Null("an access control list"))
+/// The access control list that most znodes have, and its bytes.
+static OPEN: LazyLock<(Arc<[Acl]>, Bytes)> = LazyLock::new(|| {
+    let (open, mut bytes) = (Arc::from([Acl::open()]), BytesMut::new());
+    encode_acl(&open, &mut bytes);
+    (open, bytes.freeze())
+});
+
+fn decode_acl(record: &mut Bytes) -> Result<Arc<[Acl]>, TxnRecordError> {
+    let (open, bytes) = &*OPEN;
+    if record.starts_with(bytes) {
+        record.advance(bytes.len());
+        return Ok(open.clone());
+    }
+    let acl = decode_front::<Option<Vec<Acl>>>(record)?;
+    Ok(acl.ok_or(TxnRecordError::Null("an access control list"))?.into())
 }

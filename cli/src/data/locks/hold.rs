@@ -7,11 +7,9 @@ use zoolet_layouts::{Recipe, Role};
 use zoolet_protocol::SessionId;
 use zoolet_server::storage::history::Moment;
 
+use super::recent::{Named, Recent};
 use super::times::Times;
 use crate::data::sessions::Closer;
-
-/// The last ones of a lock that are kept for the timeline; all of them are counted.
-pub(super) const RECENT_KEPT: usize = 200;
 
 /// The longest ones and the last hand-overs by expiry of a lock that are kept.
 const LISTED_KEPT: usize = 5;
@@ -107,6 +105,18 @@ impl Held {
     }
 }
 
+impl Named for Hold {
+    type Rest = (Held, Moment, Cause, Option<SessionId>, Left);
+
+    fn apart(self) -> (String, Self::Rest) {
+        (self.place, (self.held, self.until, self.cause, self.next, self.left))
+    }
+
+    fn whole(place: String, (held, until, cause, next, left): Self::Rest) -> Self {
+        Self { place, held, until, cause, next, left }
+    }
+}
+
 /// The time between two moments. A clock may have been set back, and a file may have any time.
 pub(super) fn elapsed_ms(from_ms: i64, to_ms: i64) -> i64 {
     to_ms.saturating_sub(from_ms).max(0)
@@ -120,6 +130,18 @@ pub(super) struct Aborted {
     pub(super) asked_ms: i64,
     pub(super) until: Moment,
     pub(super) cause: Cause,
+}
+
+impl Named for Aborted {
+    type Rest = (SessionId, i64, Moment, Cause);
+
+    fn apart(self) -> (String, Self::Rest) {
+        (self.place, (self.session, self.asked_ms, self.until, self.cause))
+    }
+
+    fn whole(place: String, (session, asked_ms, until, cause): Self::Rest) -> Self {
+        Self { place, session, asked_ms, until, cause }
+    }
 }
 
 /// What happened at one lock. It takes no more memory with time.
@@ -145,8 +167,8 @@ pub(super) struct Lock {
     pub(super) longest_held: Vec<Hold>,
     pub(super) longest_waited: Vec<Hold>,
     pub(super) expiries: VecDeque<Hold>,
-    pub(super) recent: VecDeque<Hold>,
-    pub(super) recent_aborted: VecDeque<Aborted>,
+    pub(super) recent: Recent<Hold>,
+    pub(super) recent_aborted: Recent<Aborted>,
 }
 
 impl Lock {
@@ -167,8 +189,8 @@ impl Lock {
             longest_held: Vec::new(),
             longest_waited: Vec::new(),
             expiries: VecDeque::new(),
-            recent: VecDeque::new(),
-            recent_aborted: VecDeque::new(),
+            recent: Recent::default(),
+            recent_aborted: Recent::default(),
         }
     }
 
@@ -194,18 +216,21 @@ impl Lock {
         self.removed += u64::from(matches!(hold.cause, Cause::Removed(_)));
         if hold.cause.is_expiry() {
             self.expired += 1;
-            keep_last(&mut self.expiries, hold.clone(), LISTED_KEPT);
+            if self.expiries.len() == LISTED_KEPT {
+                self.expiries.pop_front();
+            }
+            self.expiries.push_back(hold.clone());
         }
         if self.holding.is_empty() && hold.next.is_none() {
             self.free_since = Some(hold.until.time_ms);
         }
-        keep_last(&mut self.recent, hold, RECENT_KEPT);
+        self.recent.push(hold);
     }
 
     pub(super) fn abort(&mut self, aborted: Aborted) {
         self.aborted.add(elapsed_ms(aborted.asked_ms, aborted.until.time_ms));
         self.aborted_by_end += u64::from(matches!(aborted.cause, Cause::Ended(_)));
-        keep_last(&mut self.recent_aborted, aborted, RECENT_KEPT);
+        self.recent_aborted.push(aborted);
     }
 
     /// Those that hold now, by the names of their places.
@@ -234,13 +259,6 @@ impl Lock {
         self.expired += other.expired;
         self.removed += other.removed;
     }
-}
-
-fn keep_last<T>(list: &mut VecDeque<T>, new: T, most: usize) {
-    if list.len() == most {
-        list.pop_front();
-    }
-    list.push_back(new);
 }
 
 fn keep_longest(list: &mut Vec<Hold>, new: &Hold, length: impl Fn(&Hold) -> Option<i64>) {

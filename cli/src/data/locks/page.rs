@@ -153,7 +153,7 @@ fn timeline(report: &Report<'_>, lock: &Lock) -> Markup {
 fn bars(report: &Report<'_>, lock: &Lock) -> Vec<Bar> {
     let mut bars = Vec::new();
     let ms = |ms: i64| span(u64::try_from(ms).unwrap_or(0));
-    for hold in &lock.recent {
+    for hold in lock.recent.iter() {
         let (session, place) = (hold.held.session, visible(&hold.place));
         let Some(since) = hold.held.since else { continue };
         let (asked, until) = (hold.held.asked_ms, hold.until.time_ms);
@@ -191,7 +191,7 @@ fn bars(report: &Report<'_>, lock: &Lock) -> Vec<Bar> {
         let to_ms = end_ms.max(since_ms);
         bars.push(Bar { session, from_ms: since_ms, to_ms, class: "holds", title });
     }
-    for aborted in &lock.recent_aborted {
+    for aborted in lock.recent_aborted.iter() {
         let (from_ms, to_ms) = (aborted.asked_ms, aborted.until.time_ms.max(aborted.asked_ms));
         let title = format!(
             "{} gave up after {}: {}",

@@ -204,9 +204,7 @@ impl<'a> Report<'a> {
 
     fn lock_json(&self, told: &Told) -> Value {
         let Told { path, lock, waiting, has_more } = told;
-        let list = |holds: &mut dyn Iterator<Item = &Hold>| -> Vec<Value> {
-            holds.map(|hold| hold_json(path, hold, self.clients)).collect()
-        };
+        let value = |hold: &Hold| hold_json(path, hold, self.clients);
         let times: BTreeMap<_, _> = [
             ("waits", &lock.waits),
             ("held", &lock.held),
@@ -230,11 +228,11 @@ impl<'a> Report<'a> {
             "aborted_by_session_end": lock.aborted_by_end,
             "expired": lock.expired,
             "removed_by_another": lock.removed,
-            "longest_held": list(&mut lock.longest_held.iter()),
-            "longest_waited": list(&mut lock.longest_waited.iter()),
-            "expiries": list(&mut lock.expiries.iter()),
-            "recent": list(&mut lock.recent.iter()),
-            "recent_aborted": lock.recent_aborted.iter().map(|it| self.aborted_json(it)).collect::<Vec<_>>(),
+            "longest_held": lock.longest_held.iter().map(value).collect::<Vec<_>>(),
+            "longest_waited": lock.longest_waited.iter().map(value).collect::<Vec<_>>(),
+            "expiries": lock.expiries.iter().map(value).collect::<Vec<_>>(),
+            "recent": lock.recent.iter().map(|it| value(&it)).collect::<Vec<_>>(),
+            "recent_aborted": lock.recent_aborted.iter().map(|it| self.aborted_json(&it)).collect::<Vec<_>>(),
         })
     }
 

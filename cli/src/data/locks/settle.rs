@@ -117,9 +117,16 @@ impl Watch<'_> {
                 if again.contains(&name) {
                     continue;
                 }
-                if lock.holding.get(&name).is_some_and(|held| held.session == session) {
-                    over.extend(lock.holding.remove(&name).map(|held| (name, held, cause)));
-                    continue;
+                match lock.holding.remove_entry(&name) {
+                    Some((name, held)) if held.session == session => {
+                        over.push((name, held, cause));
+                        continue;
+                    }
+                    // Another session holds with a znode of the same name.
+                    Some((name, held)) => {
+                        lock.holding.insert(name, held);
+                    }
+                    None => {}
                 }
                 // One that came and went in one transaction has not waited.
                 let is_in_line = place.style.is_place() && gate.is_none_or(|gate| gate == slot);

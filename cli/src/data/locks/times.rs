@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// Times in milliseconds. Quantiles are right to a sixteenth.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Times {
     pub(super) count: u64,
     sum_ms: u64,
@@ -11,7 +11,13 @@ pub(super) struct Times {
     /// How many are in each class; classes grow with the times. The first index is the class without its lowest
     /// four bits, which are the second one.
     classes: Vec<Option<Box<[u64; 16]>>>,
+    /// The classes of the last ones, which are not counted yet, and how many these are. Counts of many locks are
+    /// no longer in a cache: one after the other costs more than several together.
+    new: [u16; NEW_MAX],
+    news: usize,
 }
+
+const NEW_MAX: usize = 20;
 
 /// Times below this have a class each.
 const EXACT_BITS: u32 = 5;
@@ -23,7 +29,18 @@ impl Times {
         self.count += 1;
         self.sum_ms = self.sum_ms.saturating_add(ms);
         self.max_ms = self.max_ms.max(ms);
-        self.add_to(class(ms), 1);
+        if let Some(new) = self.new.get_mut(self.news) {
+            *new = class(ms);
+        }
+        self.news += 1;
+        if self.news == NEW_MAX {
+            self.count_new();
+        }
+    }
+
+    fn count_new(&mut self) {
+        let (new, news) = (self.new, std::mem::take(&mut self.news));
+        new.iter().take(news).for_each(|class| self.add_to(*class, 1));
     }
 
     fn add_to(&mut self, class: u16, count: u64) {
@@ -37,12 +54,14 @@ impl Times {
     }
 
     /// The classes that have some, with how many.
-    fn counts(&self) -> impl Iterator<Item = (u16, u64)> {
+    fn counts(&self) -> Vec<(u16, u64)> {
+        let mut all = self.clone();
+        all.count_new();
         let known =
-            self.classes.iter().zip(0_u16..).filter_map(|(it, high)| Some((it.as_ref()?, high)));
+            all.classes.iter().zip(0_u16..).filter_map(|(it, high)| Some((it.as_ref()?, high)));
         let counts =
             known.flat_map(|(it, high)| it.iter().zip(high << 4..).map(|(it, at)| (at, *it)));
-        counts.filter(|(_, count)| *count > 0)
+        counts.filter(|(_, count)| *count > 0).collect()
     }
 
     pub(super) fn merge(&mut self, other: &Self) {

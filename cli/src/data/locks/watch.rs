@@ -1,6 +1,6 @@
 //! Sees the places of locks come and go. `settle` tells who holds then.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 use zoolet_core::{Core, CreateTxn, Txn, TxnOp};
@@ -30,8 +30,10 @@ pub(super) struct Watch<'a> {
     pub(super) slots: Slots,
     /// The znodes whose data is a number, as that of a semaphore of kazoo.
     numbers: HashMap<ZPath, u32>,
-    /// The ephemeral places: older logs do not say what the end of a session deletes.
-    owned: BTreeSet<(SessionId, Zxid, ZPath)>,
+    /// The ephemeral places of each session, with the transactions that created them: older logs do not say what
+    /// the end of a session deletes. The paths are copies: those of a transaction were allocated by another thread,
+    /// and to free them here would cost more.
+    owned: HashMap<SessionId, HashMap<Box<str>, Zxid>>,
     /// The number of locks is not greater, and they are counted when it has reached the second number.
     locks_at_most: usize,
     make_room_at: usize,
@@ -69,7 +71,7 @@ impl<'a> Watch<'a> {
             top,
             slots: Slots::default(),
             numbers: HashMap::new(),
-            owned: BTreeSet::new(),
+            owned: HashMap::new(),
             locks_at_most: 0,
             make_room_at: 2 * LOCKS_KEPT,
             others: None,
@@ -98,7 +100,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Takes a place that is new.
-    fn insert<'t>(&mut self, path: &'t ZPath, znode: Znode) -> Option<Came<'t>> {
+    fn insert<'t>(&mut self, path: &'t str, znode: Znode) -> Option<Came<'t>> {
         let (parent, name) = split(path)?;
         let slot = match self.slots.find(parent) {
             Some(slot) => slot,
@@ -106,7 +108,7 @@ impl<'a> Watch<'a> {
         };
         self.slots[slot].directory.add(&name, znode);
         if !znode.session.is_none() {
-            self.owned.insert((znode.session, znode.czxid, path.clone()));
+            self.owned.entry(znode.session).or_default().insert(path.into(), znode.czxid);
         }
         Some(Came { slot, name })
     }
@@ -137,15 +139,16 @@ impl<'a> Watch<'a> {
         if is_permit { self.slots.see_semaphore(came.slot, came.name.style) } else { None }
     }
 
-    fn remove(&mut self, path: &ZPath, cause: impl FnOnce(&Place) -> Cause) -> Option<Gone> {
+    fn remove(&mut self, path: &str, cause: impl FnOnce(&Place) -> Cause) -> Option<Gone> {
         if !self.numbers.is_empty() {
             self.numbers.remove(path);
         }
         let (parent, name) = split(path)?;
         let slot = self.slots.find(parent)?;
         let place = self.slots[slot].directory.take(&name)?;
-        if !place.znode.session.is_none() {
-            self.owned.remove(&(place.znode.session, place.znode.czxid, path.clone()));
+        // One without any more stays until its session ends: it will have others.
+        if let Some(owned) = self.owned.get_mut(&place.znode.session) {
+            owned.remove(path);
         }
         let cause = cause(&place);
         Some(Gone { slot, place, cause })
@@ -194,10 +197,12 @@ impl<'a> Watch<'a> {
 
     fn close(&mut self, txn: &Txn, paths: &[ZPath], gone: &mut Vec<Gone>) {
         let cause = Cause::Ended(Closer::of(txn));
-        let own = (txn.session, Zxid(i64::MIN), ZPath::root())..;
-        let own = self.owned.range(own).take_while(|(session, ..)| *session == txn.session);
-        let own: Vec<ZPath> = own.map(|(_, _, path)| path.clone()).collect();
-        gone.extend(own.iter().chain(paths).filter_map(|path| self.remove(path, |_| cause)));
+        let own = self.owned.remove(&txn.session).unwrap_or_default();
+        let mut own: Vec<(Zxid, Box<str>)> = own.into_iter().map(|(path, it)| (it, path)).collect();
+        own.sort_unstable();
+        let own = own.iter().map(|(_, path)| &**path);
+        let named = paths.iter().map(ZPath::as_str);
+        gone.extend(own.chain(named).filter_map(|path| self.remove(path, |_| cause)));
     }
 
     /// Settles what one transaction has done to several places, perhaps of several locks.
@@ -352,8 +357,8 @@ impl Witness for Watch<'_> {
 }
 
 /// The directory of a place, and its name.
-fn split(path: &ZPath) -> Option<(&str, Name<'_>)> {
-    let (parent, name) = path.as_str().rsplit_once('/')?;
+fn split(path: &str) -> Option<(&str, Name<'_>)> {
+    let (parent, name) = path.rsplit_once('/')?;
     let name = Name::read(name).filter(|name| is_of_locks(name.style))?;
     Some((if parent.is_empty() { "/" } else { parent }, name))
 }

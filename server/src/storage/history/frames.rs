@@ -3,7 +3,7 @@
 
 use std::io::{self, Read};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::storage::log_reader::{
     FRAME_BYTES, Frame, HEADER_BYTES, LogEnd, LogError, RECORD_END, check_header, check_sum,
@@ -66,7 +66,7 @@ impl Frames {
     }
 
     fn skip(&mut self, bytes: usize) {
-        self.block = self.block.slice(bytes..);
+        self.block.advance(bytes);
         self.offset += bytes as u64;
     }
 
