@@ -46,6 +46,42 @@ pub(super) struct Span {
     pub(super) last: Option<Moment>,
     /// Whether transactions within it are in no file, or cannot be read.
     pub(super) has_holes: bool,
+    pub(super) clock: Clock,
+}
+
+/// How often the clock of the servers went back, and where it did so furthest.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Clock {
+    times: u64,
+    /// The last transaction before, and the first one behind.
+    furthest: Option<(Moment, Moment)>,
+}
+
+impl Clock {
+    fn goes_back(&mut self, from: Moment, to: Moment) {
+        self.times += 1;
+        let far = |from: Moment, to: Moment| from.time_ms.saturating_sub(to.time_ms);
+        if self.furthest.is_none_or(|(a, b)| far(a, b) < far(from, to)) {
+            self.furthest = Some((from, to));
+        }
+    }
+
+    /// Says so if times and durations are not what a watch on the wall would have shown.
+    fn tell(self) {
+        let Some((from, to)) = self.furthest else { return };
+        let how_often = match self.times {
+            1 => "once".to_owned(),
+            times => format!("{times} times, furthest"),
+        };
+        notice(&format!(
+            "the clock of the servers went back {how_often} from {} ({}) to {} ({}): times are those of the records, \
+             and what lasted over such a place was longer than told",
+            json::time(from.time_ms),
+            from.zxid,
+            json::time(to.time_ms),
+            to.zxid
+        ));
+    }
 }
 
 /// The exit status of a report that lacks a part of the past, which its messages name.
@@ -87,13 +123,24 @@ pub(super) fn replay_until(
     until: Until,
     witness: &mut impl Witness,
 ) -> Result<Span, DataError> {
-    let mut base = history.oldest_base()?;
-    tell_begin(history, &base);
     let mut span = Span::default();
+    let end = replay_from(history, history.oldest_base()?, until, witness, &mut span);
+    span.clock.tell();
+    end.map(|()| span)
+}
+
+fn replay_from(
+    history: &History,
+    mut base: Base,
+    until: Until,
+    witness: &mut impl Witness,
+    span: &mut Span,
+) -> Result<(), DataError> {
+    tell_begin(history, &base);
     let mut damages = BTreeSet::new();
     loop {
-        let next = match go_on(history, &base, until, witness, &mut span, &mut damages) {
-            Ok(None) => return Ok(span),
+        let next = match go_on(history, &base, until, witness, span, &mut damages) {
+            Ok(None) => return Ok(()),
             Ok(Some(reached)) => reached.max(base.after).next(),
             Err(DataError::History(HistoryError::Storage(StorageError::Gap {
                 after,
@@ -114,7 +161,7 @@ pub(super) fn replay_until(
             }
             Err(_) => {
                 notice("no snapshot has the state behind it: the report ends there");
-                return Ok(span);
+                return Ok(());
             }
         }
     }
@@ -188,12 +235,18 @@ fn go_on(
 ) -> Result<Option<Zxid>, DataError> {
     witness.begin(&base.core, base.after, &history.deleted_while_written(base))?;
     let mut records = history.records(base.after, Gaps::Refuse);
+    let mut is_told = false;
     loop {
         show(&mut records, witness, span, damages)?;
         if until == Until::Now || records.ends_with_damage() {
             break;
         }
         witness.pause()?;
+        // Nobody waits for an end that may never come.
+        if !is_told && span.clock.times > 0 {
+            span.clock.tell();
+            is_told = true;
+        }
         wait_for_more();
         records.resume()?;
     }
@@ -217,7 +270,11 @@ fn show(
             for txn in &txns {
                 let moment = Moment::of(txn);
                 span.first.get_or_insert(moment);
-                span.last = Some(moment);
+                if let Some(last) =
+                    span.last.replace(moment).filter(|it| it.time_ms > moment.time_ms)
+                {
+                    span.clock.goes_back(last, moment);
+                }
                 witness.txn(txn)?;
             }
             // Who has allocated frees: that is faster than to free what another thread goes on to allocate. One

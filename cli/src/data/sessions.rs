@@ -59,6 +59,8 @@ struct Live {
     timeout_ms: Option<i32>,
     created: u64,
     owns: BTreeSet<ZPath>,
+    /// What it owned before missing transactions, while the state behind them is read: those were counted.
+    owned_before: BTreeSet<ZPath>,
 }
 
 #[derive(Clone, Copy)]
@@ -81,12 +83,13 @@ impl Sessions {
             clients: &clients,
             out,
             live: BTreeMap::new(),
+            lost: BTreeMap::new(),
             owners: HashMap::new(),
         };
         let until = if self.follow { Until::Stopped } else { Until::Now };
         let replayed = replay_until(&history, until, &mut tale);
         let ended = match replayed {
-            Ok(_) => tale.rest(End::Open),
+            Ok(_) => tale.tell_lost().and_then(|()| tale.rest()),
             Err(_) => Ok(()),
         };
         tale.out.flush()?;
@@ -106,6 +109,8 @@ struct Tale<'a, W> {
     clients: &'a Clients,
     out: W,
     live: BTreeMap<SessionId, Live>,
+    /// Those that lived where transactions are missing, until a state behind them tells who lives on.
+    lost: BTreeMap<SessionId, Live>,
     owners: HashMap<ZPath, SessionId>,
 }
 
@@ -117,7 +122,7 @@ impl<W: Write> Witness for Tale<'_, W> {
         deleted: &[DeletedZnode],
     ) -> Result<(), DataError> {
         for (session, timeout_ms) in core.sessions() {
-            self.live.entry(session).or_default().timeout_ms = Some(timeout_ms);
+            self.live_on(session).timeout_ms = Some(timeout_ms);
         }
         let state = core.freeze();
         for znode in state.znodes() {
@@ -130,7 +135,10 @@ impl<W: Write> Witness for Tale<'_, W> {
         for znode in deleted.iter().filter(|znode| znode.is_by_end_of_session) {
             self.own(znode.session, &znode.path);
         }
-        Ok(())
+        for live in self.live.values_mut() {
+            live.owned_before = BTreeSet::new();
+        }
+        self.tell_lost()
     }
 
     fn txn(&mut self, txn: &Txn) -> Result<(), DataError> {
@@ -166,7 +174,8 @@ impl<W: Write> Witness for Tale<'_, W> {
 
     fn lost(&mut self) -> Result<(), DataError> {
         self.owners.clear();
-        self.rest(End::Unknown)
+        self.lost.append(&mut self.live);
+        Ok(())
     }
 
     fn pause(&mut self) -> Result<(), DataError> {
@@ -175,10 +184,18 @@ impl<W: Write> Witness for Tale<'_, W> {
 }
 
 impl<W: Write> Tale<'_, W> {
+    /// A session that lives, perhaps since before missing transactions.
+    fn live_on(&mut self, session: SessionId) -> &mut Live {
+        self.live.entry(session).or_insert_with(|| match self.lost.remove(&session) {
+            Some(before) => Live { owned_before: before.owns, owns: BTreeSet::new(), ..before },
+            None => Live::default(),
+        })
+    }
+
     fn own(&mut self, session: SessionId, path: &ZPath) {
         self.owners.insert(path.clone(), session);
-        let live = self.live.entry(session).or_default();
-        live.created += 1;
+        let live = self.live_on(session);
+        live.created += u64::from(!live.owned_before.remove(path));
         live.owns.insert(path.clone());
     }
 
@@ -191,9 +208,17 @@ impl<W: Write> Tale<'_, W> {
     }
 
     /// Tells the sessions that did not end.
-    fn rest(&mut self, end: End) -> Result<(), DataError> {
+    fn rest(&mut self) -> Result<(), DataError> {
         for (session, live) in std::mem::take(&mut self.live) {
-            self.tell(session, &live, end)?;
+            self.tell(session, &live, End::Open)?;
+        }
+        Ok(())
+    }
+
+    /// Tells those of which nothing is known behind missing transactions.
+    fn tell_lost(&mut self) -> Result<(), DataError> {
+        for (session, live) in std::mem::take(&mut self.lost) {
+            self.tell(session, &live, End::Unknown)?;
         }
         Ok(())
     }

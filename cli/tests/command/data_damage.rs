@@ -165,6 +165,59 @@ async fn transactions_that_are_in_no_file_are_named() {
     }
 }
 
+#[tokio::test]
+async fn a_session_that_was_there_before_and_behind_missing_transactions_is_told_once() {
+    let txns = txns();
+    let (first, second) = (log(&txns[..7]).0, log(&txns[9..]).0);
+    let files: [(&str, &[u8]); 3] =
+        [("log.1", &first), ("log.a", &second), ("snapshot.9", &snapshot(&txns[..9]))];
+    let told = data("sessions", &written("session-over-a-gap", &files), &[]).await;
+    assert_eq!(told.code, Some(3), "{told:?}");
+    let expected = [
+        ("0x1 ", "(0x5), closed by its client"),
+        ("0x2 ", "(0x2) its end is not known"),
+        ("0x4 ", "(0xc), closed by its client  1 ephemeral created"),
+        (
+            "0x3 ",
+            "(0x6) it is open at the end of the logs  1 ephemeral created, has: /a/lock-0000000001",
+        ),
+    ];
+    let lines: Vec<_> = told.stdout.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{lines:#?}");
+    for (line, (begin, text)) in lines.iter().zip(expected) {
+        assert!(line.starts_with(begin) && line.contains(text), "{line}");
+    }
+
+    // Without a state behind them nothing is known of those that lived.
+    let files: [(&str, &[u8]); 2] = [("log.1", &first), ("log.a", &second)];
+    let told = data("sessions", &written("sessions-before-a-gap", &files), &[]).await;
+    assert_eq!((told.code, told.stdout.lines().count()), (Some(3), 3), "{told:?}");
+    assert_eq!(told.stdout.matches("its end is not known").count(), 2, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_clock_that_went_back_is_told_once_with_its_place() {
+    let mut txns = txns();
+    let text = "the clock of the servers went back";
+    let directory = |name: &str, txns: &[Txn]| written(name, &[("log.1", &log(txns).0)]);
+    let straight = directory("clock-forward", &txns);
+    txns[4..].iter_mut().for_each(|txn| txn.time_ms -= 1_000);
+    let once = directory("clock-back-once", &txns);
+    txns[8..].iter_mut().for_each(|txn| txn.time_ms -= 60_000);
+    let twice = directory("clock-back-twice", &txns);
+    for command in ["sessions", "locks"] {
+        let told = data(command, &straight, &[]).await;
+        assert!(told.code == Some(0) && !told.stderr.contains(text), "{told:?}");
+        let told = data(command, &once, &[]).await;
+        let place = "once from 2023-11-14T22:13:20.004Z (0x4) to 2023-11-14T22:13:19.005Z (0x5)";
+        assert_eq!(told.stderr.matches(&format!("{text} {place}")).count(), 1, "{}", told.stderr);
+        let told = data(command, &twice, &[]).await;
+        let place = "2 times, furthest from 2023-11-14T22:13:19.008Z (0x8) to 2023-11-14T22:12:19.009Z (0x9)";
+        assert!(told.stderr.contains(&format!("{text} {place}")), "{}", told.stderr);
+        assert_eq!((told.code, told.stderr.matches(text).count()), (Some(0), 1), "{told:?}");
+    }
+}
+
 /// A name, and what it holds.
 type File<'a> = (&'a str, &'a [u8]);
 
