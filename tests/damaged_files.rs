@@ -134,7 +134,10 @@ async fn a_changed_byte_before_intact_records_is_refused_with_its_offset() {
     assert_eq!(*found, offset as u64);
     let text = error.to_string();
     assert!(text.starts_with(&format!("/data/version-2/log.1: offset {offset}: ")), "{text}");
-    assert!(text.contains("moving them and zoolet.durable away"), "the cure is named: {text}");
+    assert!(
+        text.contains("moving them away, with zoolet.durable if there is one"),
+        "the cure is named: {text}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

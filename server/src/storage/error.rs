@@ -111,9 +111,9 @@ pub enum StorageError {
     },
     /// A log was damaged after it was written.
     #[error(
-        "{}: {error}. The server had acknowledged what was written there: restore a good copy of the \
-         file, or abandon everything in this log and in later ones by moving them and \
-         {DURABLE_MARK} away",
+        "{}: {error}. The server had acknowledged what was written there, unless it crashed before it had synced \
+         that: restore a good copy of the file, or abandon everything in this log and in later ones by moving them \
+         away, with {DURABLE_MARK} if there is one",
         path.display()
     )]
     Damaged {
@@ -125,8 +125,9 @@ pub enum StorageError {
     /// A part of a log was lost after it was written.
     #[error(
         "{}: offset {offset}: no record, although data follows at offset {behind}. The server had \
-         acknowledged what was written there: restore a good copy of the file, or abandon everything \
-         in this log and in later ones by moving them and {DURABLE_MARK} away",
+         acknowledged what was written there, unless it crashed before it had synced that: restore a good copy of \
+         the file, or abandon everything in this log and in later ones by moving them away, with {DURABLE_MARK} if \
+         there is one",
         path.display()
     )]
     Hole {
@@ -203,7 +204,8 @@ pub enum StorageError {
     /// Transactions are missing.
     #[error(
         "{}: offset {offset}: the transaction {found} follows {after}, and none between is in any \
-         file: put the missing log back, or move this one, all later ones and {DURABLE_MARK} away",
+         file: put the missing log back, or move this one and all later ones away, with {DURABLE_MARK} if there \
+         is one",
         path.display()
     )]
     Gap {
