@@ -179,7 +179,7 @@ impl Console {
             has_quick: AtomicBool::new(true),
             path: self.servers.path.clone(),
             scan: self.servers.scan(self.max_znodes),
-            link: Link::new(Source::Named(Box::new(self.servers))),
+            link: Link::new(Source::named(self.servers)),
             interval: self.interval,
             faults: None,
         }

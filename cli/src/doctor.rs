@@ -162,7 +162,7 @@ impl Doctor {
         let options = self.servers.scan(self.max_znodes);
         let scan = || Scan::new(client, options);
         let mut survey = scan().tree(path).await.map_err(unread)?;
-        let sessions = self.servers.sessions(client).await?;
+        let sessions = self.servers.sessions(client, None).await?;
         survey.learn(&sessions);
         let mut cycles = findings::cycles(&survey);
         if !cycles.is_empty() {

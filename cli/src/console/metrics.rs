@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::task::JoinSet;
+use zoolet_client::FourLetterWord;
 use zoolet_client::tls::ClientTls;
-use zoolet_client::{FourLetterWord, Hosts};
 use zoolet_server::admin::Reports;
 
 use super::limits::{METRICS_BYTES_MAX, METRICS_WITHIN};
@@ -29,19 +30,34 @@ const SHOWN: [(&str, Union); 5] = [
 /// Metrics by their names.
 type Metrics = BTreeMap<&'static str, f64>;
 
-/// Those of servers that tell them by `mntr`. `None` unless all of them do: a sum without one of them
-/// would look like fewer requests.
-pub(super) async fn of_hosts(hosts: &Hosts, tls: Option<&Arc<ClientTls>>) -> Option<Value> {
-    let mut all = Vec::new();
-    for server in hosts.addresses() {
+/// Those of servers that tell them by `mntr`, side by side, with the names of the servers. `None` unless
+/// all of them do: a sum without one of them would look like fewer requests.
+pub(super) async fn of_servers(
+    servers: impl Iterator<Item = String>,
+    tls: Option<&Arc<ClientTls>>,
+) -> Option<Value> {
+    let mut asked = JoinSet::new();
+    for server in servers {
         let word = FourLetterWord::new("mntr").timeout(METRICS_WITHIN).bytes_max(METRICS_BYTES_MAX);
         let word = match tls {
             Some(tls) => word.tls(Arc::clone(tls)),
             None => word,
         };
-        all.push(of_word(&word.ask(server).await.ok()?)?);
+        asked.spawn(async move {
+            let told = word.ask(&server).await.ok().and_then(|text| of_word(&text));
+            (server, told)
+        });
     }
-    Some(united(&all))
+    let mut all: Vec<(String, Option<Metrics>)> = asked.join_all().await;
+    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let (servers, told): (Vec<String>, Vec<Option<Metrics>>) = all.into_iter().unzip();
+    let told: Vec<Metrics> = told.into_iter().collect::<Option<_>>()?;
+    if told.is_empty() {
+        return None;
+    }
+    let mut value = united(&told);
+    value["servers"] = servers.into();
+    Some(value)
 }
 
 /// Those of a server in this process.

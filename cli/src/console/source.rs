@@ -13,7 +13,7 @@ use super::limits::GOODBYE_WITHIN;
 use super::metrics;
 use crate::connect_options::{Identities, SecurityError};
 use crate::doctor::servers::ServersOptions;
-use crate::doctor::sessions::{self, Sessions};
+use crate::doctor::sessions::{self, Patience, Sessions};
 
 /// How long to wait before a read is sent again whose answer was lost with the connection.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -22,16 +22,20 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) enum Source {
     /// Any ZooKeeper, from outside.
-    Named(Box<ServersOptions>),
+    Named { servers: Box<ServersOptions>, patience: Patience },
     /// The server in this process.
     Embedded { latest: Latest, identities: Option<Identities> },
 }
 
 impl Source {
+    pub(super) fn named(servers: ServersOptions) -> Self {
+        Self::Named { servers: Box::new(servers), patience: Patience::default() }
+    }
+
     /// A name for a person.
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Named(servers) => servers.hosts(),
+            Self::Named { servers, .. } => servers.hosts(),
             Self::Embedded { .. } => "this server",
         }
     }
@@ -43,7 +47,7 @@ impl Source {
 
     fn builder(&self) -> Result<Builder, SecurityError> {
         Ok(match self {
-            Self::Named(servers) => servers.builder()?,
+            Self::Named { servers, .. } => servers.builder()?,
             Self::Embedded { identities, .. } => {
                 let builder = Client::builder().connection_timeout(EMBEDDED_TIMEOUT);
                 identities.iter().fold(builder, |builder, identities| identities.apply(builder))
@@ -54,7 +58,7 @@ impl Source {
     /// Opens a session.
     pub(super) async fn connect(&self) -> Result<Client, Failure> {
         let client = match self {
-            Self::Named(servers) => self.builder()?.connect(servers.hosts()).await?,
+            Self::Named { servers, .. } => self.builder()?.connect(servers.hosts()).await?,
             Self::Embedded { latest, .. } => self.builder()?.connect(latest.clone()).await?,
         };
         Ok(client.with_retry_policy(RetryPolicy::one_time(AGAIN_AFTER)))
@@ -63,22 +67,32 @@ impl Source {
     /// What the servers tell of sessions.
     pub(super) async fn sessions(&self, client: &Client) -> Result<Sessions, Failure> {
         match self {
-            Self::Named(servers) => Ok(servers.sessions(client).await?),
+            Self::Named { servers, patience } => {
+                Ok(servers.sessions(client, Some(patience)).await?)
+            }
             Self::Embedded { latest, .. } => {
                 Ok(sessions::embedded::ask(&latest.reports(), self.name()).await)
             }
         }
     }
 
-    /// The metrics of the servers, if they tell them.
+    /// The metrics of the servers that answer, if these tell them.
     pub(super) async fn metrics(&self) -> Option<Value> {
         match self {
-            Self::Named(servers) => {
+            Self::Named { servers, patience } => {
                 let tls = servers.connect.tls.load().ok()?.map(Arc::new);
                 let hosts: Hosts = servers.hosts().parse().ok()?;
-                metrics::of_hosts(&hosts, tls.as_ref()).await
+                let answer = hosts.addresses().iter().filter(|server| patience.expects(server));
+                metrics::of_servers(answer.cloned(), tls.as_ref()).await
             }
             Self::Embedded { latest, .. } => metrics::of_reports(&latest.reports()).await,
+        }
+    }
+
+    /// Nobody looks: no server is asked any more.
+    fn rest(&self) {
+        if let Self::Named { patience, .. } = self {
+            patience.forget();
         }
     }
 }
@@ -158,12 +172,14 @@ impl Link {
 
     /// Closes the session if there is one.
     pub(super) async fn close(&self) {
+        self.source.rest();
         let state = std::mem::take(&mut *self.state.lock());
         goodbye(state).await;
     }
 
     /// Closes the session if there is one, and opens no other.
     pub(super) async fn end(&self) {
+        self.source.rest();
         let state = std::mem::replace(&mut *self.state.lock(), State::Ended);
         goodbye(state).await;
     }
@@ -233,7 +249,7 @@ mod tests {
     fn link(hosts: &str, timeout: &str) -> Link {
         let options = ["zoolet", hosts, "--connect-timeout", timeout];
         let servers = Command::try_parse_from(options).unwrap().servers;
-        Link::new(Source::Named(Box::new(servers)))
+        Link::new(Source::named(servers))
     }
 
     #[tokio::test(start_paused = true)]

@@ -98,3 +98,11 @@ pub(crate) const CANDIDATES_MAX: usize = 2_000;
 
 /// The longest data of such a znode: it is read again and again.
 pub(crate) const CANDIDATE_BYTES_MAX: usize = 1 << 10;
+
+/// How long a server may take to tell everything, if it has not taken longer before. Whoever looks again and
+/// again waits no longer for it.
+pub(crate) const SERVER_WITHIN: Duration = Duration::from_secs(2);
+
+/// The pause before a server that has not answered is asked again: at first, and at most.
+pub(crate) const SILENT_PAUSES: (Duration, Duration) =
+    (Duration::from_secs(2), Duration::from_secs(30));

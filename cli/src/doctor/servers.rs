@@ -9,7 +9,7 @@ use zoolet_protocol::ZPath;
 
 use super::limits::CHILDREN_LISTED_MAX;
 use super::scan::ScanOptions;
-use super::sessions::{self, AdminOptions, Sessions};
+use super::sessions::{self, AdminOptions, Patience, Sessions};
 use crate::connect_options::{self, ConnectOptions, SecurityError};
 use crate::server_options::values;
 
@@ -79,12 +79,17 @@ impl ServersOptions {
         }
     }
 
-    /// What the servers tell of sessions, those of the ensemble included which the options do not name.
+    /// What the servers tell of sessions. With `patience`, for those who look again and again, a server
+    /// that does not answer keeps nobody waiting for long.
     ///
     /// # Errors
     ///
     /// The files of the options cannot be used.
-    pub(crate) async fn sessions(&self, client: &Client) -> Result<Sessions, SecurityError> {
+    pub(crate) async fn sessions(
+        &self,
+        client: &Client,
+        patience: Option<&Patience>,
+    ) -> Result<Sessions, SecurityError> {
         let tls = self.connect.tls.load()?.map(Arc::new);
         let Ok(hosts) = self.hosts().parse::<Hosts>() else {
             // The client has connected to them.
@@ -92,8 +97,8 @@ impl ServersOptions {
         };
         let members = sessions::members(client).await;
         let admin = self.admin.servers(&self.connect.tls)?;
-        let ways = sessions::Ways { tls: tls.as_ref(), admin, limit: self.connect_timeout };
-        Ok(sessions::ask(&hosts, members.as_deref(), ways).await)
+        let ways = sessions::Ways { tls, admin, limit: self.connect_timeout };
+        Ok(sessions::ask(&hosts, members.as_deref(), &ways, patience).await)
     }
 }
 

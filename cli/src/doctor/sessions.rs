@@ -4,20 +4,22 @@
 mod admin;
 pub(crate) mod embedded;
 mod ensemble;
+mod patience;
+mod server;
 mod words;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
-use zoolet_client::tls::ClientTls;
-use zoolet_client::{FourLetterWord, Hosts};
+use tokio::task::JoinSet;
+use zoolet_client::Hosts;
 use zoolet_protocol::SessionId;
 
 pub(crate) use self::admin::{AdminOptions, AdminServers};
 pub(crate) use self::ensemble::members;
-use super::limits::{ANSWER_BYTES_MAX, WATCHES_ASKED_MAX};
+pub(crate) use self::patience::Patience;
+use self::server::Told;
+pub(crate) use self::server::Ways;
 
 /// What the servers tell beside the tree.
 #[derive(Debug, Default)]
@@ -31,6 +33,8 @@ pub(crate) struct Sessions {
     pub(crate) has_connections: bool,
     /// What was not told, and how to allow it.
     pub(crate) gaps: Vec<Gap>,
+    /// The servers that do not answer or do not serve, and why.
+    pub(crate) silent: Vec<(String, String)>,
 }
 
 /// A session, as far as the servers tell of it.
@@ -87,15 +91,6 @@ type Ephemerals = (SessionId, u64);
 /// A path, and the sessions that watch it.
 type WatchedPath = (String, Vec<SessionId>);
 
-/// How to ask the servers.
-pub(crate) struct Ways<'a> {
-    pub(crate) tls: Option<&'a Arc<ClientTls>>,
-    /// Their admin servers, if these may be asked.
-    pub(crate) admin: Option<AdminServers>,
-    /// How long an answer may take.
-    pub(crate) limit: Duration,
-}
-
 /// What servers are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
@@ -107,6 +102,9 @@ enum Question {
 }
 
 impl Question {
+    /// Those that every server is asked; the watches themselves only if there are not too many.
+    const FIRST: [Self; 4] = [Self::Mode, Self::Connections, Self::Ephemerals, Self::WatchesTotal];
+
     fn word(self) -> &'static str {
         match self {
             Self::Mode => "srvr",
@@ -147,136 +145,38 @@ enum Answer {
     Admin(Value),
 }
 
-/// What a server answers to a word that it does not accept.
-const NOT_WHITELISTED: &str = "is not executed because it is not in the whitelist.";
-
-/// What it answers while it is in no quorum.
-const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving";
-
-/// Asks all servers. `members` are the hosts of the ensemble's servers, if they are known.
-pub(crate) async fn ask(hosts: &Hosts, members: Option<&[String]>, ways: Ways<'_>) -> Sessions {
-    let mut asking = Asking { ways, silent: None, told: Sessions::default() };
-    (asking.told.has_connections, asking.told.has_watches) = (true, true);
-    let mut is_alone = true;
-    for server in hosts.addresses() {
-        is_alone &= match asking.answer(server, Question::Mode).await {
-            Some(Answer::Word(text)) => words::is_standalone(&text),
-            _ => false,
-        };
-        asking.server(server, hosts.chroot()).await;
-    }
-    let mut told = asking.told;
-    if !is_alone {
-        told.miss_members(hosts, members);
-    }
-    told.count_watches();
-    told
-}
-
-struct Asking<'a> {
-    ways: Ways<'a>,
-    /// The server that did not answer the last word, and why: it is asked nothing more.
-    silent: Option<(String, String)>,
-    told: Sessions,
-}
-
-impl Asking<'_> {
-    /// Asks one server.
-    async fn server(&mut self, server: &str, chroot: &str) {
-        let connections = match self.answer(server, Question::Connections).await {
-            Some(Answer::Word(text)) => Some(words::connections(&text)),
-            Some(Answer::Admin(answer)) => Some(admin::connections(&answer)),
-            None => None,
-        };
-        self.told.has_connections &= connections.is_some();
-        self.told.add_connections(server, connections.unwrap_or_default());
-        let ephemerals = match self.answer(server, Question::Ephemerals).await {
-            Some(Answer::Word(text)) => words::ephemerals(&text),
-            Some(Answer::Admin(answer)) => admin::ephemerals(&answer),
-            None => Vec::new(),
-        };
-        self.told.add_ephemerals(ephemerals);
-        let watches = match self.watches(server).await {
-            Some(Answer::Word(text)) => Some(words::watches(&text)),
-            Some(Answer::Admin(answer)) => Some(admin::watches(&answer)),
-            None => None,
-        };
-        self.told.has_watches &= watches.is_some();
-        self.told.add_watches(watches.unwrap_or_default(), chroot);
-    }
-
-    /// The answer to a question. `None`, and a gap, if there is none.
-    async fn answer(&mut self, server: &str, question: Question) -> Option<Answer> {
-        if let Some((silent, cause)) = &self.silent
-            && silent == server
-        {
-            let cause = cause.clone();
-            self.told.miss(server, question, cause, None);
-            return None;
-        }
-        let (cause, cure) = match self.word(server, question.word()).await {
-            Ok(text) if text.trim_end().ends_with(NOT_WHITELISTED) => {
-                match self.admin(server, question).await {
-                    Some(Ok(answer)) => return Some(Answer::Admin(answer)),
-                    Some(Err(error)) => (format!("not in its whitelist, and {error}"), None),
-                    None => ("not in its whitelist".to_owned(), Some(CURE.to_owned())),
-                }
-            }
-            Ok(text) if text.starts_with(NOT_SERVING) => {
-                ("the server does not serve".to_owned(), None)
-            }
-            Ok(text) if text.is_empty() => ("the answer is empty".to_owned(), None),
-            Ok(text) => return Some(Answer::Word(text)),
-            Err(error) => {
-                self.silent = Some((server.to_owned(), error.clone()));
-                (error, None)
-            }
-        };
-        self.told.miss(server, question, cause, cure);
-        None
-    }
-
-    async fn word(&self, server: &str, word: &str) -> Result<String, String> {
-        let request = FourLetterWord::new(word).timeout(self.ways.limit);
-        let request = request.bytes_max(ANSWER_BYTES_MAX);
-        let request = match self.ways.tls {
-            Some(tls) => request.tls(Arc::clone(tls)),
-            None => request,
-        };
-        request.ask(server).await.map_err(|error| error.to_string())
-    }
-
-    /// The answer of the admin server, if it may be asked.
-    async fn admin(
-        &self,
-        server: &str,
-        question: Question,
-    ) -> Option<Result<Value, admin::AdminError>> {
-        let (admin, command) = (self.ways.admin.as_ref()?, question.command()?);
-        Some(admin.ask(server, command, self.ways.limit).await)
-    }
-
-    /// The watches by path, if there are not too many of them.
-    async fn watches(&mut self, server: &str) -> Option<Answer> {
-        let total = match self.answer(server, Question::WatchesTotal).await? {
-            Answer::Word(text) => words::watches_total(&text),
-            Answer::Admin(answer) => admin::watches_total(&answer),
-        };
-        if total.is_none_or(|total| total > WATCHES_ASKED_MAX) {
-            let cause = match total {
-                Some(total) => format!("it has {total} watches, and a list of them costs it much"),
-                None => "its answer to wchs has no number of watches".to_owned(),
+/// Asks all servers, side by side. `members` are the hosts of the ensemble's servers, if they are known.
+/// With `patience` a server that does not answer keeps nobody waiting for long.
+pub(crate) async fn ask(
+    hosts: &Hosts,
+    members: Option<&[String]>,
+    ways: &Ways,
+    patience: Option<&Patience>,
+) -> Sessions {
+    let mut asked = JoinSet::new();
+    for (index, server) in hosts.addresses().iter().enumerate() {
+        let (server, ways, patience) = (server.clone(), ways.clone(), patience.cloned());
+        asked.spawn(async move {
+            let told = match patience {
+                Some(patience) => patience.ask(&server, &ways).await,
+                None => server::ask(&server, &ways).await,
             };
-            self.told.miss(server, Question::Watches, cause, None);
-            return None;
-        }
-        self.answer(server, Question::Watches).await
+            (index, told)
+        });
     }
+    let mut all = asked.join_all().await;
+    all.sort_by_key(|(index, _)| *index);
+    let is_alone = all.iter().all(|(_, told)| told.is_alone);
+    let mut sessions = Sessions { has_connections: true, has_watches: true, ..Sessions::default() };
+    for (_, told) in all {
+        sessions.add(told, hosts.chroot());
+    }
+    if !is_alone {
+        sessions.miss_members(hosts, members);
+    }
+    sessions.count_watches();
+    sessions
 }
-
-/// How to allow what a server refused.
-const CURE: &str = "4lw.commands.whitelist=srvr,cons,dump,wchs,wchp in its zoo.cfg, or --admin-port with the port \
-                    of its admin server (8080 by default)";
 
 impl Gap {
     /// What was not told, and by whom.
@@ -285,6 +185,27 @@ impl Gap {
             true => self.server.clone(),
             false => format!("{} of {}", self.words.join(", "), self.server),
         }
+    }
+
+    /// Records what a server did not tell, together with what it did not tell for the same cause.
+    fn add(
+        gaps: &mut Vec<Self>,
+        server: &str,
+        question: Question,
+        cause: String,
+        cure: Option<String>,
+    ) {
+        let (word, lacks) = (question.word(), question.lacks());
+        let is_same = |gap: &&mut Self| gap.server == server && gap.cause == cause;
+        if let Some(gap) = gaps.iter_mut().find(is_same) {
+            gap.words.push(word);
+            if !gap.lacks.contains(&lacks) {
+                gap.lacks.push(lacks);
+            }
+            return;
+        }
+        let (server, words, lacks) = (server.to_owned(), vec![word], vec![lacks]);
+        gaps.push(Self { server, words, cause, lacks, cure });
     }
 }
 
@@ -303,19 +224,16 @@ impl Sessions {
         }
     }
 
-    /// Records what a server did not tell, together with what it did not tell for the same cause.
-    fn miss(&mut self, server: &str, question: Question, cause: String, cure: Option<String>) {
-        let (word, lacks) = (question.word(), question.lacks());
-        let is_same = |gap: &&mut Gap| gap.server == server && gap.cause == cause;
-        if let Some(gap) = self.gaps.iter_mut().find(is_same) {
-            gap.words.push(word);
-            if !gap.lacks.contains(&lacks) {
-                gap.lacks.push(lacks);
-            }
-            return;
-        }
-        let (server, words, lacks) = (server.to_owned(), vec![word], vec![lacks]);
-        self.gaps.push(Gap { server, words, cause, lacks, cure });
+    /// Takes what one server has told. `chroot` is the root of the client.
+    fn add(&mut self, told: Told, chroot: &str) {
+        let Told { server, connections, ephemerals, watches, gaps, silent, is_alone: _ } = told;
+        self.has_connections &= connections.is_some();
+        self.add_connections(&server, connections.unwrap_or_default());
+        self.add_ephemerals(ephemerals.unwrap_or_default());
+        self.has_watches &= watches.is_some();
+        self.add_watches(watches.unwrap_or_default(), chroot);
+        self.gaps.extend(gaps);
+        self.silent.extend(silent.map(|cause| (server, cause)));
     }
 
     /// Records servers of the ensemble that were not asked: each knows only its own clients.

@@ -23,7 +23,31 @@ pub(crate) struct Scene {
     pub(crate) server: TestServer,
     pub(crate) client: Client,
     pub(crate) address: SocketAddr,
-    _console: Child,
+    _console: Console,
+}
+
+/// A console that runs.
+pub(crate) struct Console {
+    _child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Console {
+    /// With these servers and options.
+    pub(crate) async fn start(args: &[&str]) -> Self {
+        Self::at("127.0.0.1:0", args).await
+    }
+
+    /// With the page at another address.
+    async fn at(listen: &str, args: &[&str]) -> Self {
+        let fixed = ["console", "--listen", listen];
+        let mut child = command(&[&fixed, args].concat()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = within_limit(stdout.next_line()).await.unwrap().unwrap();
+        let (_, url) = line.split_once(" on http://").unwrap();
+        let address = url.trim_end_matches('/').parse().unwrap();
+        Self { _child: child, address }
+    }
 }
 
 /// An answer over HTTP.
@@ -50,15 +74,10 @@ impl Scene {
         let server = TestServer::builder().tcp().start().await.unwrap();
         let client = server.connect().await.unwrap();
         let servers = server.address().unwrap().to_string();
-        let fixed = ["console", &servers, "--listen", listen];
         let is_slow = options.contains(&"--interval");
         let often = if is_slow { &[][..] } else { &["--interval", "100ms"] };
-        let mut console = command(&[&fixed, often, options].concat()).spawn().unwrap();
-        let mut stdout = BufReader::new(console.stdout.take().unwrap()).lines();
-        let line = within_limit(stdout.next_line()).await.unwrap().unwrap();
-        let (_, url) = line.split_once(" on http://").unwrap();
-        let address = url.trim_end_matches('/').parse().unwrap();
-        Self { server, client, address, _console: console }
+        let console = Console::at(listen, &[&[servers.as_str()], often, options].concat()).await;
+        Self { server, client, address: console.address, _console: console }
     }
 
     pub(crate) async fn send(&self, head: &str, body: &str) -> Answer {

@@ -12,6 +12,7 @@ mod cli_zkcli;
 mod console;
 mod console_access;
 mod console_events;
+mod console_network;
 mod container;
 mod data;
 mod data_damage;

@@ -44,14 +44,16 @@ export class Charts {
     const seconds = last ? (time_ms - last.time_ms) / 1000 : 0;
     // A counter that is smaller than before was reset: there is no rate then.
     const rate = (now, before, per = 1) => (seconds > 0 && now >= before ? ((now - before) / seconds) * per : null);
+    // A sum of other servers is another one.
+    const before = String(last?.metrics?.servers) === String(metrics?.servers) ? last?.metrics : null;
     this.samples.push({
       time_ms,
       hold: totals.hold,
       wait: totals.wait,
       sessions: totals.sessions,
       handOvers: rate(totals.hand_overs, last?.totals.hand_overs, 60),
-      received: rate(metrics?.packets_received, last?.metrics?.packets_received),
-      sent: rate(metrics?.packets_sent, last?.metrics?.packets_sent),
+      received: rate(metrics?.packets_received, before?.packets_received),
+      sent: rate(metrics?.packets_sent, before?.packets_sent),
       p99_readlatency: metrics?.p99_readlatency ?? null,
       p99_updatelatency: metrics?.p99_updatelatency ?? null,
       outstanding_requests: metrics?.outstanding_requests ?? null,

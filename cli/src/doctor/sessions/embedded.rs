@@ -3,7 +3,7 @@
 use serde_json::Value;
 use zoolet_server::admin::{ReportError, Reports};
 
-use super::{Question, Sessions, admin};
+use super::{Gap, Question, Sessions, admin};
 use crate::doctor::limits::WATCHES_ASKED_MAX;
 
 /// What a server in this process tells. `name` is what it is called.
@@ -13,19 +13,19 @@ pub(crate) async fn ask(reports: &Reports, name: &str) -> Sessions {
         Ok(answer) => told.add_connections(name, admin::connections(&answer)),
         Err(cause) => {
             told.has_connections = false;
-            told.miss(name, Question::Connections, cause, None);
+            Gap::add(&mut told.gaps, name, Question::Connections, cause, None);
         }
     }
     match report(reports, Question::Ephemerals).await {
         Ok(answer) => told.add_ephemerals(admin::ephemerals(&answer)),
-        Err(cause) => told.miss(name, Question::Ephemerals, cause, None),
+        Err(cause) => Gap::add(&mut told.gaps, name, Question::Ephemerals, cause, None),
     }
     match watches(reports).await {
         Ok(answer) => {
             told.has_watches = true;
             told.add_watches(admin::watches(&answer), "");
         }
-        Err(cause) => told.miss(name, Question::Watches, cause, None),
+        Err(cause) => Gap::add(&mut told.gaps, name, Question::Watches, cause, None),
     }
     told.count_watches();
     told
