@@ -4,8 +4,8 @@
 //! While somebody looks, `collector` looks at the servers, as `zoolet doctor` does, and often at what has
 //! changed in their locks (`quick`). What is known (`look`) is told as JSON (`shown`) in a state (`model`).
 //! `hub` sends what has changed to everybody who looks. `http` serves the page and reads single znodes
-//! (`tree`) for those whom `access` lets in. `feed` watches while somebody reads what happens to znodes. When
-//! nobody looks, there is no session and no request.
+//! (`tree`) for those whom `access` lets in. `feed` watches while somebody reads what happens to znodes. `pulse`
+//! notices when the servers do not answer. When nobody looks, there is no session and no request.
 
 mod access;
 mod collector;
@@ -18,6 +18,7 @@ mod limits;
 mod look;
 mod metrics;
 mod model;
+mod pulse;
 mod quick;
 mod shown;
 mod source;
@@ -40,6 +41,7 @@ use self::collector::INTERVAL_MIN;
 pub(crate) use self::embedded::{Embedded, EmbeddedError, EmbeddedOptions};
 use self::feed::Feed;
 use self::hub::Hub;
+use self::pulse::Pulse;
 use self::source::{Link, Source};
 use self::tree::Lists;
 use crate::connect_options::SecurityError;
@@ -97,6 +99,7 @@ pub(crate) struct Shared {
     link: Link,
     lists: Lists,
     feed: Feed,
+    pulse: Pulse,
     /// Whether the servers answer quick looks: those before 3.6 do not.
     has_quick: AtomicBool,
     path: String,
@@ -176,6 +179,7 @@ impl Console {
             hub: Hub::new(end),
             lists: Lists::default(),
             feed: Feed::default(),
+            pulse: Pulse::default(),
             has_quick: AtomicBool::new(true),
             path: self.servers.path.clone(),
             scan: self.servers.scan(self.max_znodes),

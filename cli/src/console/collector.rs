@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 use zoolet_client::recipe::now;
 use zoolet_protocol::ErrorCode;
@@ -19,7 +20,7 @@ use super::limits::{
 use super::look::Looks;
 use super::model::Model;
 use super::source::Failure;
-use super::{Shared, feed, quick};
+use super::{Shared, feed, pulse, quick};
 use crate::doctor::scan::Scan;
 
 /// Runs until the console ends.
@@ -38,6 +39,7 @@ pub(super) async fn run(shared: &Shared) {
         tokio::select! {
             never = look_slowly(shared, &looks) => match never {},
             never = look_quickly(shared, &looks) => match never {},
+            never = pulse::run(shared, &looks) => match never {},
             never = feed::run(shared) => match never {},
             () = left_alone(shared) => {}
         }
@@ -95,6 +97,9 @@ async fn look_quickly(shared: &Shared, looks: &Mutex<Looks>) -> Infallible {
 async fn look_once(shared: &Shared, looks: &Mutex<Looks>) -> Result<u32, Failure> {
     let client = shared.link.client().await?;
     let (changes, requests) = quick::look(looks, &client).await?;
+    if requests > 0 {
+        shared.pulse.answered();
+    }
     let mut looks = looks.lock();
     if looks.take_quick(changes) {
         shared.hub.publish(with_names(shared, looks.model()));
@@ -131,13 +136,7 @@ async fn look_slowly(shared: &Shared, looks: &Mutex<Looks>) -> Infallible {
                 let wait = {
                     let mut looks = looks.lock();
                     looks.set_trouble(Some(failure.to_string()));
-                    // What was seen last stays in sight.
-                    let model = if looks.has_tree() {
-                        looks.model()
-                    } else {
-                        shared.hub.model().with("trouble", failure.to_string())
-                    };
-                    shared.hub.publish(with_names(shared, model));
+                    publish_again(shared, &looks);
                     looks.wait_for_tree()
                 };
                 sleep(retry.max(wait)).await;
@@ -182,7 +181,19 @@ async fn look_whole(shared: &Shared, looks: &Mutex<Looks>) -> Result<(), Failure
     Ok(())
 }
 
+/// Tells what has changed beside what was seen last, which stays in sight.
+pub(super) fn publish_again(shared: &Shared, looks: &Looks) {
+    let model =
+        if looks.has_tree() { looks.model() } else { looks.with_trouble(shared.hub.model()) };
+    let now_ms = jiff::Timestamp::now().as_millisecond();
+    shared.hub.publish(with_names(shared, model.with("time_ms", now_ms)));
+}
+
 fn with_names(shared: &Shared, model: Model) -> Model {
+    let model = match shared.pulse.silence() {
+        Some(answered_ms) => model.with("silent", json!({ "answered_ms": answered_ms })),
+        None => model.without("silent"),
+    };
     let interval_ms = u64::try_from(shared.interval.as_millis()).unwrap_or(u64::MAX);
     model
         .with("server", shared.link.source.name())

@@ -20,6 +20,7 @@ use super::access::{Access, AccessError, Flags, Token};
 use super::feed::Feed;
 use super::hub::Hub;
 use super::limits::{EMBEDDED_INTERVAL, EMBEDDED_RATE, EMBEDDED_ZNODES_MAX};
+use super::pulse::Pulse;
 use super::source::{Link, Source};
 use super::tree::Lists;
 use super::{Shared, collector, http};
@@ -147,6 +148,7 @@ impl EmbeddedOptions {
             link: Link::new(source),
             lists: Lists::default(),
             feed: Feed::default(),
+            pulse: Pulse::default(),
             has_quick: AtomicBool::new(true),
             path: "/".to_owned(),
             scan,

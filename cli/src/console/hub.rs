@@ -124,9 +124,14 @@ impl Hub {
         Visit(self.clone())
     }
 
+    /// Whether there is a viewer.
+    pub(super) fn has_viewers(&self) -> bool {
+        !self.0.state.lock().viewers.is_empty()
+    }
+
     /// Waits until there is a viewer. Several may wait.
     pub(super) async fn viewer_looks(&self) {
-        until(&self.0.came, || !self.0.state.lock().viewers.is_empty()).await;
+        until(&self.0.came, || self.has_viewers()).await;
     }
 
     /// Waits until there is a viewer or a visitor, or more have come than `arrivals`.

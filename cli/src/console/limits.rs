@@ -148,3 +148,15 @@ pub(super) const FEED_MESSAGE_BYTES_MAX: usize = 256 << 10;
 
 /// The shortest time between two messages of events: four a second.
 pub(super) const FEED_SPACING: Duration = Duration::from_millis(250);
+
+/// The pause after which the servers are asked for a sign of life if they have answered nothing else: one small
+/// request a second at most.
+pub(super) const PULSE: Duration = Duration::from_secs(1);
+
+/// The time without an answer after which viewers are told that what they see is old. A server that collects
+/// garbage or syncs its disk for a moment is not told.
+pub(super) const SILENT_AFTER: Duration = Duration::from_secs(3);
+
+/// The timeout of the session. The client goes to another server after two thirds of it without an answer; the
+/// session owns nothing that an expiry would delete.
+pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);

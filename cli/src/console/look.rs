@@ -408,6 +408,14 @@ impl Looks {
         }
     }
 
+    /// With why the last slow look has failed, if it has.
+    pub(super) fn with_trouble(&self, model: Model) -> Model {
+        match &self.trouble {
+            Some(trouble) => model.with("trouble", trouble.as_str()),
+            None => model,
+        }
+    }
+
     /// What the page shows now.
     pub(super) fn model(&self) -> Model {
         let mut queues: Vec<&Shown> = self.shown.values().flatten().collect();
@@ -427,10 +435,7 @@ impl Looks {
         }
         let entry = |it: &Shown| (it.key.clone(), Arc::clone(&it.text));
         let entries: Entries = queues.into_iter().map(entry).collect();
-        let base = match &self.trouble {
-            Some(trouble) => self.base.clone().with("trouble", trouble.as_str()),
-            None => self.base.clone(),
-        };
+        let base = self.with_trouble(self.base.clone());
         base.with("time_ms", self.survey.now_ms)
             .with("totals", totals)
             .with_entries("locks", entries)

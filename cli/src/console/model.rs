@@ -71,6 +71,12 @@ impl Model {
         self
     }
 
+    /// Without a part that is sent whole.
+    pub(super) fn without(mut self, name: &str) -> Self {
+        self.plain.remove(name);
+        self
+    }
+
     /// With the entries of one of [`KEYED`].
     pub(super) fn with_entries(mut self, name: &str, entries: impl Into<Arc<Entries>>) -> Self {
         let index = KEYED.iter().position(|known| *known == name);

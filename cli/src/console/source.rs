@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use zoolet_client::{Builder, Client, Error, Hosts, RetryPolicy};
 
 use super::embedded::Latest;
-use super::limits::GOODBYE_WITHIN;
+use super::limits::{GOODBYE_WITHIN, SESSION_TIMEOUT};
 use super::metrics;
 use crate::connect_options::{Identities, SecurityError};
 use crate::doctor::servers::ServersOptions;
@@ -46,13 +46,14 @@ impl Source {
     }
 
     fn builder(&self) -> Result<Builder, SecurityError> {
-        Ok(match self {
+        let builder = match self {
             Self::Named { servers, .. } => servers.builder()?,
             Self::Embedded { identities, .. } => {
                 let builder = Client::builder().connection_timeout(EMBEDDED_TIMEOUT);
                 identities.iter().fold(builder, |builder, identities| identities.apply(builder))
             }
-        })
+        };
+        Ok(builder.session_timeout(SESSION_TIMEOUT))
     }
 
     /// Opens a session.

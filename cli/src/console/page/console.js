@@ -1,7 +1,7 @@
 // The frame of the page: views, their tabs, keys, and the state of the connection.
 
 import { Charts } from "/charts.js";
-import { element, setClock, tick, visible } from "/dom.js";
+import { element, setClock, since, tick, visible } from "/dom.js";
 import { Feed } from "/feed.js";
 import { Findings } from "/findings.js";
 import { Live } from "/live.js";
@@ -83,12 +83,14 @@ const login = new Login(() => live.open());
 page.live = live;
 
 function onstate(state, changed) {
-  setClock(state.time_ms ?? Date.now());
+  // The time is that of the moment in which it was sent, and not of now.
+  if (changed.has("time_ms")) setClock(state.time_ms ?? Date.now());
   byId("server").textContent = visible(`${state.server ?? ""} ${state.path ?? ""}`);
   document.title = `zoolet console: ${visible(state.server ?? "")}`;
   const trouble = byId("trouble");
   trouble.hidden = !state.trouble;
   trouble.textContent = visible(state.trouble ?? "");
+  if (changed.has("silent")) showSilence(state.silent);
   for (const view of views) {
     const { text, isAlarm } = view.count(state);
     view.badge.hidden = text === "";
@@ -96,6 +98,16 @@ function onstate(state, changed) {
     view.badge.classList.toggle("alarm", isAlarm);
   }
   shown.show(state, changed);
+}
+
+/** Tells how old is what is shown. An age that runs is no news for a screen reader. */
+function showSilence(silent) {
+  const shown = byId("silence");
+  shown.hidden = !silent;
+  const answered = silent?.answered_ms;
+  const text = "The servers do not answer.";
+  byId("silence-text").textContent = !silent ? "" : answered ? `${text} What is shown is old: ` : text;
+  byId("silence-age").replaceChildren(...(answered ? [since(answered)] : []));
 }
 
 function onstatus(name, text) {
@@ -146,6 +158,7 @@ addEventListener("hashchange", route);
 setInterval(() => {
   if (!live.isPaused && live.state) {
     tick(byId("view"));
+    tick(byId("silence"));
     shown.tick?.();
   }
 }, 500);

@@ -72,7 +72,7 @@ export class Live {
 
   take(state) {
     this.state = state;
-    this.onstatus("live", "live");
+    this.tell();
     this.onstate(state, new Set(Object.keys(state)));
   }
 
@@ -86,8 +86,14 @@ export class Live {
         this.state[name] = change;
       }
     }
-    this.onstatus("live", "live");
+    this.tell();
     this.onstate(this.state, new Set(Object.keys(changes)));
+  }
+
+  /** Tells whether what is shown is of now. */
+  tell() {
+    if (this.state.silent) this.onstatus("silent", "the servers do not answer");
+    else this.onstatus("live", "live");
   }
 
   /** The connection is lost, or was refused: the console says why. */
