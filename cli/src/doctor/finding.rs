@@ -41,6 +41,7 @@ pub(crate) enum Kind {
     NumbersRunOut,
     SilentHolder,
     HolderWithoutSession,
+    SilentServer,
     Herd,
     ManyEphemerals,
     ManyWatches,
@@ -53,13 +54,14 @@ pub(crate) enum Kind {
 
 impl Kind {
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Deadlock,
         Self::MixedLibraries,
         Self::BlockedByOtherName,
         Self::NumbersRunOut,
         Self::SilentHolder,
         Self::HolderWithoutSession,
+        Self::SilentServer,
         Self::Herd,
         Self::ManyEphemerals,
         Self::ManyWatches,
@@ -79,6 +81,7 @@ impl Kind {
             Self::NumbersRunOut => "numbers-run-out",
             Self::SilentHolder => "silent-holder",
             Self::HolderWithoutSession => "holder-without-session",
+            Self::SilentServer => "silent-server",
             Self::Herd => "herd",
             Self::ManyEphemerals => "many-ephemerals",
             Self::ManyWatches => "many-watches",
@@ -117,6 +120,11 @@ impl Kind {
             Self::HolderWithoutSession => {
                 "No session owns this znode, so that none takes it along when it ends. If its process is \
                  gone, others wait for ever."
+            }
+            Self::SilentServer => {
+                "Its clients wait until they notice and go to another server, and sessions may expire \
+                 meanwhile. The ensemble can lose one server less. What only this one knows is missing in \
+                 this report."
             }
             Self::Herd => {
                 "Each release wakes all of them, and each then lists the directory, though only one can \

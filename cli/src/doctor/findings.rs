@@ -4,6 +4,7 @@ mod access;
 mod cycles;
 mod holders;
 mod lines;
+mod servers;
 mod sizes;
 
 use zoolet_layouts::Cycle;
@@ -27,6 +28,7 @@ pub(crate) fn findings(
     holders::add(survey, sessions, &mut findings);
     sizes::add(survey, sessions, frame_bytes, &mut findings);
     access::add(survey, &mut findings);
+    servers::add(sessions, &mut findings);
     // What was found first stays first among equals.
     findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.kind));
     findings

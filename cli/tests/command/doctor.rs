@@ -512,3 +512,24 @@ async fn it_looks_again_and_again_if_asked() {
     child.start_kill().unwrap();
     tokio::time::timeout(Duration::from_secs(10), child.wait()).await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_a_warning_so_that_a_pipeline_learns_of_it() {
+    let scene = Scene::new(1).await;
+    let hung = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let hung = hung.local_addr().map(|address| (hung, address.to_string())).unwrap();
+    let hosts = format!("{},{}", scene.address, hung.1);
+    let args = ["doctor", &hosts, "--json", "--connect-timeout", "2s"];
+    let ended = run(&args).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), ""), "{ended:?}");
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(told(&report), ["warning silent-server"]);
+    let what = report["findings"][0]["what"].as_str().unwrap();
+    assert!(what.contains(&hung.1), "{what}");
+    assert!(report["not_seen"].to_string().contains(&hung.1), "{report}");
+    // As where the process is gone.
+    let hosts = format!("{},127.0.0.1:1", scene.address);
+    let ended = run(&["doctor", &hosts, "--quiet"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stdout.contains("the server 127.0.0.1:1 does not answer"), "{ended:?}");
+}
