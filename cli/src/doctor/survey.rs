@@ -35,19 +35,34 @@ pub(crate) struct Survey {
 }
 
 /// What tells whether the children of a znode, or its data, are the same: the transactions that created it,
-/// set its data and changed its children, and how often these changed.
+/// set its data and changed its children, how often these changed, and how many they are.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) czxid: Zxid,
     pub(crate) mzxid: Zxid,
     pub(crate) pzxid: Zxid,
     pub(crate) cversion: i32,
+    pub(crate) children: i32,
 }
 
 impl From<&Stat> for Stamp {
     fn from(stat: &Stat) -> Self {
-        let Stat { czxid, mzxid, pzxid, cversion, .. } = *stat;
-        Self { czxid, mzxid, pzxid, cversion }
+        let Stat { czxid, mzxid, pzxid, cversion, num_children: children, .. } = *stat;
+        Self { czxid, mzxid, pzxid, cversion, children }
+    }
+}
+
+impl Stamp {
+    /// The number that the server gives to the next child, as far as a Stat tells it: without its sign. The
+    /// server counts the children that were created; a Stat has twice that, less those that are there, which
+    /// is the number of changes.
+    fn next_number(self) -> u32 {
+        self.cversion.wrapping_add(self.children).cast_unsigned() >> 1
+    }
+
+    /// Whether the server may have given this number to a child. Otherwise somebody has made it by hand.
+    pub(crate) fn has_given(self, number: i32) -> bool {
+        (number.cast_unsigned() & i32::MAX.cast_unsigned()) < self.next_number()
     }
 }
 
@@ -218,5 +233,48 @@ pub(crate) fn split(path: &str) -> (&str, &str) {
         Some(("", name)) => ("/", name),
         Some((parent, name)) => (parent, name),
         None => ("/", path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zoolet_protocol::CreateMode;
+    use zoolet_testkit::TestServer;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_number_is_that_of_the_server() {
+        let server = TestServer::start().await.unwrap();
+        let client = server.connect().await.unwrap();
+        client.create("/d").await.unwrap();
+        for name in ["by-hand", "lock--000000005", "lock-2147483000", "gone"] {
+            client.create(&format!("/d/{name}")).await.unwrap();
+        }
+        client.delete("/d/gone").await.unwrap();
+        for expected in 4..7 {
+            let stamp = Stamp::from(&client.exists("/d").await.unwrap().unwrap());
+            assert_eq!(stamp.next_number(), expected);
+            let created = client.create("/d/lock-").mode(CreateMode::PersistentSequential);
+            let path = created.await.unwrap().path.to_string();
+            assert_eq!(path, format!("/d/lock-{expected:010}"));
+        }
+    }
+
+    #[test]
+    fn numbers_by_hand_are_told_from_those_of_the_server() {
+        let of = |created: i32, children: i32| {
+            let cversion = created.wrapping_mul(2).wrapping_sub(children);
+            Stamp { cversion, children, ..Stamp::default() }
+        };
+        let young = of(7, 3);
+        assert!(young.has_given(6) && !young.has_given(7));
+        assert!(!young.has_given(-5) && !young.has_given(i32::MAX - 1));
+        // At its end the server gives the last number and the first negative one again and again.
+        let old = of(i32::MAX, 100);
+        assert!(old.has_given(i32::MAX - 1) && old.has_given(i32::MIN) && old.has_given(-5));
+        // A server that counts on.
+        let wrapped = of(i32::MIN + 3, 2);
+        assert!(wrapped.has_given(i32::MIN + 2) && !wrapped.has_given(-5));
     }
 }

@@ -203,6 +203,13 @@ async fn numbers_near_their_end_and_after_it_are_found() {
 }
 
 #[tokio::test]
+async fn a_negative_number_in_a_name_by_hand_is_none_of_the_server() {
+    let scene = Scene::new(1).await;
+    scene.directory("/by-hand", &[(0, "lock--000000005".to_owned()), (0, curator(1))]).await;
+    assert!(scene.findings().await.is_empty());
+}
+
+#[tokio::test]
 async fn a_name_before_all_places_blocks_them() {
     let scene = Scene::new(1).await;
     scene.directory("/blocked", &[(0, curator(3))]).await;

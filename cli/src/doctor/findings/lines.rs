@@ -12,7 +12,7 @@ pub(super) fn add(survey: &Survey, sessions: &Sessions, findings: &mut Vec<Findi
     for (path, lock) in &survey.locks {
         findings.extend(mixed_libraries(path, &lock.directory, sessions));
         findings.extend(blocked(path, lock));
-        findings.extend(numbers(path, &lock.directory));
+        findings.extend(numbers(path, lock));
     }
     for (path, queue) in survey.queues() {
         findings.extend(herd(path, &queue, survey.now_ms, sessions));
@@ -115,10 +115,11 @@ fn blocked(path: &str, lock: &LockDirectory) -> Option<Finding> {
 }
 
 /// Numbers near the end of what the server gives.
-fn numbers(path: &str, directory: &Directory) -> Option<Finding> {
-    let numbers = || directory.places().filter_map(|place| place.number);
+fn numbers(path: &str, lock: &LockDirectory) -> Option<Finding> {
+    let numbers = || lock.directory.places().filter_map(|place| place.number);
     let greatest = numbers().max()?;
-    let has_negative = numbers().any(|number| number < 0);
+    // Anybody can make a name with a negative number by hand.
+    let has_negative = numbers().any(|number| number < 0 && lock.stamp.has_given(number));
     if !has_negative && greatest < NUMBER_HIGH {
         return None;
     }
