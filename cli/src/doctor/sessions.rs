@@ -8,7 +8,7 @@ mod patience;
 mod server;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -29,6 +29,10 @@ pub(crate) struct Sessions {
     pub(crate) watchers: BTreeMap<String, Vec<SessionId>>,
     /// Whether all servers told their watches.
     pub(crate) has_watches: bool,
+    /// The servers that told their watches.
+    pub(crate) tell_watches: BTreeSet<String>,
+    /// Whether a server told the ephemerals, each of which all servers know.
+    pub(crate) has_ephemerals: bool,
     /// Whether all servers that there are told their connections.
     pub(crate) has_connections: bool,
     /// What was not told, and how to allow it.
@@ -224,13 +228,29 @@ impl Sessions {
         }
     }
 
+    /// How many ephemerals a session owns, if that was told.
+    pub(crate) fn ephemerals_of(&self, session: &Session) -> Option<u64> {
+        self.has_ephemerals.then_some(session.ephemerals)
+    }
+
+    /// How many data watches a session has, if the server told it to which it is connected.
+    pub(crate) fn watches_of(&self, session: &Session) -> Option<u64> {
+        let has_told = match &session.connection {
+            Some(connection) => self.tell_watches.contains(&connection.server),
+            None => self.has_watches,
+        };
+        (has_told || session.watches > 0).then_some(session.watches)
+    }
+
     /// Takes what one server has told. `chroot` is the root of the client.
     fn add(&mut self, told: Told, chroot: &str) {
         let Told { server, connections, ephemerals, watches, gaps, silent, is_alone: _ } = told;
         self.has_connections &= connections.is_some();
         self.add_connections(&server, connections.unwrap_or_default());
+        self.has_ephemerals |= ephemerals.is_some();
         self.add_ephemerals(ephemerals.unwrap_or_default());
         self.has_watches &= watches.is_some();
+        self.tell_watches.extend(watches.is_some().then(|| server.clone()));
         self.add_watches(watches.unwrap_or_default(), chroot);
         self.gaps.extend(gaps);
         self.silent.extend(silent.map(|cause| (server, cause)));

@@ -660,3 +660,29 @@ async fn viewers_act_on_sessions_only_where_the_test_control_and_the_options_all
     assert_eq!(alone.code, Some(2));
     assert!(alone.stderr.contains("--test-control"), "{}", alone.stderr);
 }
+
+#[tokio::test]
+async fn what_a_server_does_not_tell_of_sessions_is_not_told_as_zero() {
+    let quiet = |config: &mut zoolet::server::Config| {
+        config.four_letter_words = "srvr".parse().unwrap();
+    };
+    let server = TestServer::builder().tcp().configure(quiet).start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let mutex = InterProcessMutex::new(&client, "/lock").unwrap();
+    let _guard = mutex.acquire().await.unwrap();
+    let address = server.address().unwrap().to_string();
+    let console = Console::start(&[&address, "--interval", "100ms"]).await;
+    let mut view = View::open(console.address).await;
+    let id = client.session_id().to_string();
+    let state = view.until(|state| state["sessions"][&id].is_object()).await;
+    let session = &state["sessions"][&id];
+    assert_eq!(session["holds"], json!(["/lock"]));
+    assert_eq!((&session["ephemerals"], &session["watches"]), (&Value::Null, &Value::Null));
+    // Where it tells them, none is zero.
+    let scene = Scene::new(&[]).await;
+    scene.client.create("/own").mode(CreateMode::Ephemeral).await.unwrap();
+    let id = scene.client.session_id().to_string();
+    let state = scene.view().await.until(|state| state["sessions"][&id].is_object()).await;
+    let session = &state["sessions"][&id];
+    assert_eq!((&session["ephemerals"], &session["watches"]), (&json!(1), &json!(0)));
+}

@@ -90,7 +90,7 @@ export class Sessions {
 
   row(id, session) {
     let ago;
-    const number = (value) => element("td", { class: "number" }, grouped(value));
+    const number = (value) => element("td", { class: "number" }, value === null ? "not told" : grouped(value));
     const row = element(
       "tr",
       {},

@@ -17,12 +17,16 @@ pub(crate) async fn ask(reports: &Reports, name: &str) -> Sessions {
         }
     }
     match report(reports, Question::Ephemerals).await {
-        Ok(answer) => told.add_ephemerals(admin::ephemerals(&answer)),
+        Ok(answer) => {
+            told.has_ephemerals = true;
+            told.add_ephemerals(admin::ephemerals(&answer));
+        }
         Err(cause) => Gap::add(&mut told.gaps, name, Question::Ephemerals, cause, None),
     }
     match watches(reports).await {
         Ok(answer) => {
             told.has_watches = true;
+            told.tell_watches.insert(name.to_owned());
             told.add_watches(admin::watches(&answer), "");
         }
         Err(cause) => Gap::add(&mut told.gaps, name, Question::Watches, cause, None),
