@@ -426,6 +426,7 @@ impl Looks {
             "sessions": self.sessions.by_id.len(),
             "znodes": self.survey.znodes,
             "is_cut": self.survey.is_cut,
+            "left_out": self.survey.left_out_text(),
             "hand_overs": self.holders.hand_overs,
             "findings": self.findings.len(),
         });

@@ -106,3 +106,9 @@ pub(crate) const SERVER_WITHIN: Duration = Duration::from_secs(2);
 /// The pause before a server that has not answered is asked again: at first, and at most.
 pub(crate) const SILENT_PAUSES: (Duration, Duration) =
     (Duration::from_secs(2), Duration::from_secs(30));
+
+/// A directory with more children is read after all that have fewer.
+pub(crate) const LONG_DIRECTORY: i32 = 1_000;
+
+/// How many directories are named of which children were left out, those with most first.
+pub(crate) const LEFT_OUT_NAMED_MAX: usize = 3;

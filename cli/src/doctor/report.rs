@@ -58,8 +58,11 @@ impl Report {
             let rows = queues.iter().flat_map(|(_, queue)| &queue.rows);
             rows.filter(|row| if holds { row.role.holds() } else { row.role.waits() }).count()
         };
-        let Survey { znodes, requests, is_cut, .. } = self.survey;
-        let cut = if is_cut { "; there are more, which --max-znodes leaves out" } else { "" };
+        let Survey { znodes, requests, .. } = self.survey;
+        let left_out = self.survey.left_out_text();
+        let cut = left_out
+            .map(|text| format!("; there are more, which --max-znodes leaves out: {text}"))
+            .unwrap_or_default();
         let (hold, wait) = (count(true), count(false));
         format!(
             "{} {}: {znodes} znodes in {requests} requests, {} locks; {hold} hold, {wait} wait{cut}",

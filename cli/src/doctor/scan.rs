@@ -5,7 +5,7 @@
 //! a request has follows the length of the replies. Each request waits for its turn, so that a server
 //! does not get more of them in a second than the options say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,8 +16,8 @@ use zoolet_protocol::{ErrorCode, MultiReadOp, MultiResult, Names, SessionId, Sta
 
 use super::limits::{
     ACLS_READ_MAX, BATCH_MAX, BATCH_START, CANDIDATE_BYTES_MAX, CANDIDATES_MAX, EMPTY_FOR_MS,
-    FRAME_PERCENT, NAME_BYTES, PERMITS_BYTES_MAX, REPLY_BYTES_HIGH, REPLY_BYTES_LOW,
-    REQUEST_BYTES_MAX,
+    FRAME_PERCENT, LONG_DIRECTORY, NAME_BYTES, PERMITS_BYTES_MAX, REPLY_BYTES_HIGH,
+    REPLY_BYTES_LOW, REQUEST_BYTES_MAX,
 };
 use super::survey::{LockDirectory, LongList, Stamp, Survey, child, split};
 
@@ -77,6 +77,8 @@ pub(crate) struct Scan<'a> {
     options: ScanOptions,
     turns: Interval,
     ahead: Vec<Look>,
+    /// Long directories, the shortest first.
+    later: BTreeMap<(i32, String), (Bytes, Stamp)>,
     /// How many reads the next request has.
     batch: usize,
     has_multi_read: bool,
@@ -98,6 +100,7 @@ impl<'a> Scan<'a> {
             options,
             turns,
             ahead: Vec::new(),
+            later: BTreeMap::new(),
             batch,
             has_multi_read,
             only: None,
@@ -138,10 +141,9 @@ impl<'a> Scan<'a> {
     }
 
     async fn run(&mut self) -> Result<(), Error> {
-        while !self.ahead.is_empty() {
+        while self.has_ahead() {
             if self.survey.znodes >= self.options.znodes_max {
-                self.survey.is_cut = true;
-                self.ahead.clear();
+                self.leave_out_rest();
                 break;
             }
             let looks = self.next_batch();
@@ -157,6 +159,40 @@ impl<'a> Scan<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether there is something to read. A long directory comes when there is nothing else.
+    fn has_ahead(&mut self) -> bool {
+        if self.ahead.is_empty()
+            && let Some(((count, path), (data, stamp))) = self.later.pop_first()
+        {
+            self.ahead.push(Look::Children { path, count, data, stamp });
+        }
+        !self.ahead.is_empty()
+    }
+
+    /// Counts what was not read, by the directories in which it is.
+    fn leave_out_rest(&mut self) {
+        self.survey.is_cut = true;
+        let left_out = &mut self.survey.left_out;
+        for ((count, path), _) in std::mem::take(&mut self.later) {
+            *left_out.entry(path).or_default() += u64::from(count.unsigned_abs());
+        }
+        for look in self.ahead.drain(..) {
+            match look {
+                Look::Children { path, count, .. } => {
+                    *left_out.entry(path).or_default() += u64::from(count.unsigned_abs());
+                }
+                Look::Data(path) => {
+                    let (parent, name) = split(&path);
+                    *left_out.entry(parent.to_owned()).or_default() += 1;
+                    // Of a queue without some of its places it is not known who holds.
+                    if Name::read(name).is_some() {
+                        self.survey.locks.remove(parent);
+                    }
+                }
+            }
+        }
     }
 
     fn next_batch(&mut self) -> Vec<Look> {
@@ -266,7 +302,11 @@ impl<'a> Scan<'a> {
             count => {
                 let data = if data.len() <= PERMITS_BYTES_MAX { data } else { Bytes::new() };
                 let stamp = Stamp::from(stat);
-                self.ahead.push(Look::Children { path: path.to_owned(), count, data, stamp });
+                if count > LONG_DIRECTORY {
+                    self.later.insert((count, path.to_owned()), (data, stamp));
+                } else {
+                    self.ahead.push(Look::Children { path: path.to_owned(), count, data, stamp });
+                }
             }
         }
     }
@@ -336,5 +376,74 @@ fn reply_bytes(result: &MultiResult) -> usize {
         MultiResult::Data(data, _) => STAT_BYTES + data.as_ref().map_or(0, Bytes::len),
         MultiResult::Children(names) => names.iter().map(|name| name.len() + 4).sum(),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zoolet_protocol::CreateMode;
+    use zoolet_testkit::TestServer;
+
+    use super::*;
+
+    async fn create_all(client: &Client, paths: impl Iterator<Item = String>) {
+        let sent: Vec<_> = paths.map(|path| client.create(&path).send()).collect();
+        for created in sent {
+            created.await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn long_directories_are_read_last_and_what_was_left_out_is_told() {
+        let server = TestServer::start().await.unwrap();
+        let client = server.connect().await.unwrap();
+        let locks = ["/a", "/long/1000/lock", "/m", "/z"];
+        let directories = ["/a", "/long", "/longer", "/m", "/z"].map(str::to_owned);
+        create_all(&client, directories.into_iter()).await;
+        create_all(&client, (0..1_100).map(|number| format!("/long/{number:04}"))).await;
+        create_all(&client, (0..1_200).map(|number| format!("/longer/{number:04}"))).await;
+        client.create(locks[1]).await.unwrap();
+        for path in locks {
+            let place = client.create(&format!("{path}/lock-"));
+            place.mode(CreateMode::EphemeralSequential).await.unwrap();
+        }
+        let options = |znodes_max| ScanOptions {
+            rate: 100_000,
+            znodes_max,
+            children_max: 10_000,
+            frame_bytes: 1 << 20,
+        };
+        let read = async |znodes_max| {
+            let survey = Scan::new(&client, options(znodes_max)).tree("/").await.unwrap();
+            let locks: Vec<_> = survey.locks.keys().cloned().collect();
+            (locks, survey.left_out_text())
+        };
+        let (seen, left_out) = read(100).await;
+        assert_eq!(seen, [locks[0], locks[2], locks[3]]);
+        let left_out = left_out.unwrap();
+        assert!(left_out.starts_with("1200 children of /longer, "), "{left_out}");
+        assert!(left_out.contains(" children of /long,"), "{left_out}");
+        // The shorter one fits, with what is below it.
+        let (seen, left_out) = read(1_300).await;
+        assert_eq!(seen, locks);
+        assert!(left_out.unwrap().ends_with(" children of /longer"));
+        assert_eq!(read(10_000).await, (locks.map(str::to_owned).to_vec(), None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_of_which_places_were_left_out_is_not_told() {
+        let server = TestServer::start().await.unwrap();
+        let client = server.connect().await.unwrap();
+        create_all(&client, std::iter::once("/queue".to_owned())).await;
+        create_all(&client, (0..200).map(|number| format!("/queue/lock-{number:010}"))).await;
+        let options = ScanOptions {
+            rate: 100_000,
+            znodes_max: 50,
+            children_max: 1_000,
+            frame_bytes: 1 << 20,
+        };
+        let survey = Scan::new(&client, options).tree("/").await.unwrap();
+        assert!(survey.is_cut && survey.locks.is_empty());
+        assert!(survey.left_out["/queue"] > 0);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use zoolet_layouts::{Directory, Part, Place, Queue, Recipe, Site, Step, Style, semaphore};
 use zoolet_protocol::{Acl, SessionId, Stat, Zxid};
 
+use super::limits::LEFT_OUT_NAMED_MAX;
 use super::sessions::Sessions;
 
 /// What a look at the tree has found.
@@ -30,6 +31,8 @@ pub(crate) struct Survey {
     pub(crate) candidates: Vec<(String, Stamp)>,
     /// Whether the look ended before the tree, at the limit of the options.
     pub(crate) is_cut: bool,
+    /// How many children of which directories were not looked at then.
+    pub(crate) left_out: BTreeMap<String, u64>,
     /// When it ended, by the clock of this machine, in milliseconds since 1970.
     pub(crate) now_ms: i64,
 }
@@ -211,6 +214,21 @@ impl Survey {
         };
         let paths = steps.into_iter().flat_map(|step| of_path(&step.path));
         paths.filter(|path| self.locks.contains_key(path)).collect()
+    }
+
+    /// What was left out, the directories with most of it first, in a text; `None` if that is nothing.
+    pub(crate) fn left_out_text(&self) -> Option<String> {
+        let mut most: Vec<(&String, u64)> =
+            self.left_out.iter().map(|(path, count)| (path, *count)).collect();
+        most.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let named = most.iter().take(LEFT_OUT_NAMED_MAX);
+        let mut texts: Vec<String> =
+            named.map(|(path, count)| format!("{count} children of {path}")).collect();
+        let more = most.len().saturating_sub(texts.len());
+        if more > 0 {
+            texts.push(format!("and some of {more} other directories"));
+        }
+        (!texts.is_empty()).then(|| texts.join(", "))
     }
 
     /// Records an empty directory that had children once.

@@ -686,3 +686,25 @@ async fn what_a_server_does_not_tell_of_sessions_is_not_told_as_zero() {
     let session = &state["sessions"][&id];
     assert_eq!((&session["ephemerals"], &session["watches"]), (&json!(1), &json!(0)));
 }
+
+#[tokio::test]
+async fn a_long_directory_hides_no_lock_and_is_told_as_left_out() {
+    let scene = Scene::new(&["--max-znodes", "500"]).await;
+    let client = &scene.client;
+    for path in ["/a", "/long", "/z"] {
+        client.create(path).await.unwrap();
+    }
+    let sent: Vec<_> =
+        (0..2_000).map(|number| client.create(&format!("/long/{number:04}")).send()).collect();
+    for created in sent {
+        created.await.unwrap();
+    }
+    for path in ["/a/lock-", "/z/lock-"] {
+        client.create(path).mode(CreateMode::EphemeralSequential).await.unwrap();
+    }
+    let state = scene.view().await.until(|state| state["totals"]["locks"] == 2).await;
+    let totals = &state["totals"];
+    assert_eq!(totals["is_cut"], true);
+    let left_out = totals["left_out"].as_str().unwrap();
+    assert!(left_out.ends_with(" children of /long"), "{left_out}");
+}

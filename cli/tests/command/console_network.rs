@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::time::Instant;
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
 use zoolet_testkit::TestServer;
@@ -106,6 +105,7 @@ async fn a_server_that_stands_still_or_is_killed_is_told_within_seconds() {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the console is a process of its own, in real time")]
 async fn a_server_that_answers_has_one_small_request_more_a_second() {
     let server = TestServer::builder().tcp().start().await.unwrap();
     let address = server.address().unwrap().to_string();

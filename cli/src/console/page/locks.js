@@ -36,7 +36,7 @@ export class Locks {
       .filter(([, lock]) => this.isWanted(lock))
       .sort(([, a], [, b]) => b.waiting - a.waiting || (a.path < b.path ? -1 : 1));
     const held = `${counted(totals.locks, "lock")}: ${totals.hold} hold, ${totals.wait} wait.`;
-    const seen = `${counted(totals.znodes, "znode")} looked at${totals.is_cut ? ", and there are more: --max-znodes" : ""}.`;
+    const seen = `${counted(totals.znodes, "znode")} looked at${totals.is_cut ? `, and there are more than may be looked at. Left out: ${visible(totals.left_out)}` : ""}.`;
     const left = totals.locks - Object.keys(state.locks).length;
     const more = left > 0 ? ` ${counted(left, "lock")} with fewer waiters are not shown.` : "";
     const filtered = this.filter ? ` The filter shows ${entries.length}.` : "";

@@ -25,6 +25,7 @@ pub(super) fn json(report: &Report) -> Value {
         "znodes": survey.znodes,
         "requests": survey.requests,
         "is_cut": survey.is_cut,
+        "left_out": survey.left_out,
         "worst": report.worst().map(|severity| severity.name()),
         "findings": report.findings.iter().map(Finding::json).collect::<Vec<_>>(),
         "locks": locks.iter().map(|(path, queue)| lock(report, path, queue)).collect::<Vec<_>>(),
