@@ -295,7 +295,9 @@ impl Looks {
             None => base,
         };
         let queues = self.survey.queues();
-        self.base = base.with_entries("sessions", shown::sessions(&queues, &self.sessions, own));
+        let sessions = shown::sessions(&queues, &self.sessions, own);
+        let base = base.with("silences", shown::silences(&sessions, &self.sessions));
+        self.base = base.with_entries("sessions", sessions);
     }
 
     /// Forgets the deadlocks that are over, and returns the paths in which they were.
@@ -449,6 +451,7 @@ mod tests {
     use zoolet_protocol::Stat;
 
     use super::*;
+    use crate::doctor::sessions::{Connection, Session};
 
     fn looks() -> Looks {
         let options =
@@ -519,5 +522,30 @@ mod tests {
         take(&mut looks, tree(1, 5, 5), Duration::ZERO);
         let place = take(&mut looks, tree(1, 3, 3), Duration::ZERO);
         assert_eq!(place["czxid"], "0x5", "the whole tree was read before: {place}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_sessions_that_do_nothing_new_only_their_silence_is_told() {
+        let sessions = |silent_ms: i64| {
+            let connection = Connection {
+                address: "127.0.0.1:1".to_owned(),
+                server: "127.0.0.1:2181".to_owned(),
+                timeout_ms: 30_000,
+                silent_ms,
+                last: "PING".to_owned(),
+            };
+            let session = Session { connection: Some(connection), ..Session::default() };
+            let by_id = (1..=1_000).map(|id| (SessionId(id), session.clone())).collect();
+            Sessions { by_id, ..Sessions::default() }
+        };
+        let mut looks = looks();
+        looks.take_slow(None, sessions(5_000), SessionId(9), None);
+        let before = looks.model();
+        looks.take_slow(None, sessions(6_000), SessionId(9), None);
+        let changes = looks.model().since(&before).unwrap();
+        let value: Value = serde_json::from_str(&changes).unwrap();
+        assert_eq!(value["silences"][SessionId(1_000).to_string()], 6_000);
+        assert_eq!(value["sessions"], Value::Null, "all else is as before");
+        assert!(changes.len() < 30 * 1_000, "{} bytes", changes.len());
     }
 }

@@ -146,7 +146,6 @@ pub(super) fn sessions(
             "client": connection.map(|connection| &connection.address),
             "server": connection.map(|connection| &connection.server),
             "timeout_ms": connection.map(|connection| connection.timeout_ms),
-            "silent_ms": connection.map(|connection| connection.silent_ms),
             "last": connection.map(|connection| &connection.last),
             "ephemerals": sessions.ephemerals_of(session),
             "watches": sessions.watches_of(session),
@@ -159,6 +158,16 @@ pub(super) fn sessions(
         (id.to_string(), value.to_string().into())
     };
     all.iter().take(SESSIONS_MAX).map(entry).collect()
+}
+
+/// How long each of these sessions is silent. Each look finds other times, so that they are apart from the rest.
+pub(super) fn silences(shown: &Entries, sessions: &Sessions) -> Value {
+    let connected = sessions.by_id.iter().filter_map(|(id, session)| {
+        let id = id.to_string();
+        let connection = session.connection.as_ref().filter(|_| shown.contains_key(&id))?;
+        Some((id, Value::from(connection.silent_ms)))
+    });
+    Value::Object(connected.collect())
 }
 
 /// The watched paths: how many have how many watchers, and those that have most.

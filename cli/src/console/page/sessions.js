@@ -4,7 +4,8 @@ import { clock, code, counted, duration, element, filterField, grouped, keyed, s
 import { send } from "/live.js";
 
 const NUMBERS = new Set(["Ephemerals", "Watches"]);
-const RING = 2 * Math.PI * 8;
+// The parts of the state that the list is made of. The silences of sessions are none: each look finds others.
+const LISTED = ["sessions", "totals", "not_seen", "can_act"];
 // More rows than fit a screen, and few enough to be laid out anew with each look.
 const PAGE = 50;
 
@@ -56,11 +57,18 @@ export class Sessions {
   }
 
   show(state, changed) {
-    if (changed && !changed.has("looked_ms") && !changed.has("sessions")) return;
+    if (changed && !changed.has("looked_ms")) return;
     if (!state?.totals) {
       this.summary.textContent = "The servers are being asked.";
       return;
     }
+    this.asOf = state.looked_ms;
+    // Most looks find that nothing but the time has gone on.
+    if (!changed || LISTED.some((part) => changed.has(part))) this.list(state);
+    this.tick();
+  }
+
+  list(state) {
     const all = Object.entries(state.sessions);
     const entries = all
       .filter(([id, session]) => this.isWanted(id, session))
@@ -72,14 +80,11 @@ export class Sessions {
     const filtered = this.filter ? ` The filter shows ${entries.length}.` : "";
     this.summary.textContent = `${counted(known, "session")}.${owners}${more}${filtered}`;
     this.gaps.replaceChildren(...(state.not_seen ?? []).map(gap));
-    const rows = entries.slice(0, this.rows).map(([id, session]) => [id, lasting(session)]);
+    const rows = entries.slice(0, this.rows).map(([id, session]) => [id, JSON.stringify(session)]);
     keyed(this.body, rows, (id) => this.row(id, state.sessions[id]));
-    for (const row of this.body.rows) row.session = state.sessions[row.sessionId];
     const hidden = entries.length - rows.length;
     this.more.hidden = hidden === 0;
     this.more.textContent = `Show ${grouped(Math.min(PAGE, hidden))} more of ${grouped(hidden)}`;
-    this.asOf = state.looked_ms;
-    this.tick();
   }
 
   isWanted(id, session) {
@@ -89,21 +94,22 @@ export class Sessions {
   }
 
   row(id, session) {
-    let ago;
+    const left = timeLeft(session);
+    const ago = element("span", { class: "ago" });
     const number = (value) => element("td", { class: "number" }, value === null ? "not told" : grouped(value));
     const row = element(
       "tr",
       {},
       element("th", { scope: "row" }, code(id), session.is_console ? element("span", { class: "mark quiet" }, "this console") : null),
       element("td", {}, visible(session.client ?? "not told")),
-      element("td", { class: "left" }, timeLeft(session)),
+      element("td", { class: "left" }, left.shown),
       element("td", {}, this.paths(session.holds, session.holds_total)),
       element("td", {}, this.paths(session.waits, session.waits_total)),
       number(session.ephemerals),
       number(session.watches),
-      element("td", {}, this.actions(id, session), visible(session.last ?? "not told"), " ", (ago = element("span"))),
+      element("td", { class: "last" }, this.actions(id, session), visible(session.last ?? "not told"), " ", ago),
     );
-    Object.assign(row, { sessionId: id, session, ago });
+    row.session = { id, timeout: session.timeout_ms, left, ago };
     return row;
   }
 
@@ -135,23 +141,23 @@ export class Sessions {
 
   /** Lets the time of all sessions run. */
   tick() {
+    const silences = this.page.live.state?.silences ?? {};
+    const passed = Math.max(0, clock() - this.asOf);
     for (const row of this.body.rows) {
-      const { timeout_ms: timeout, silent_ms: silent } = row.session;
-      write(row.ago, silent === null ? "" : `${duration(silent)} ago`);
+      const { id, timeout, left, ago } = row.session;
+      const silent = silences[id] ?? null;
+      write(ago, silent === null ? "" : `${duration(silent)} ago`);
       if (timeout === null) continue;
-      const left = Math.max(0, timeout - silent - Math.max(0, clock() - this.asOf));
-      const [ring, text] = row.querySelector(".left").firstChild.children;
-      ring.lastChild.setAttribute("stroke-dasharray", `${(left / timeout) * RING} ${RING}`);
-      ring.classList.toggle("low", left < timeout / 3);
-      const words = left === 0 ? "may be over" : `${duration(left)} of ${duration(timeout)}`;
-      write(text, words);
+      const rest = Math.max(0, timeout - silent - passed);
+      const percent = Math.round((rest / timeout) * 100);
+      if (left.percent !== percent) {
+        left.percent = percent;
+        left.front.setAttribute("stroke-dasharray", `${percent} 100`);
+        left.ring.classList.toggle("low", rest < timeout / 3);
+      }
+      write(left.text, rest === 0 ? "may be over" : `${duration(rest)} of ${duration(timeout)}`);
     }
   }
-}
-
-/** What of a session is not its silence, which another look always finds to be another one. */
-function lasting(session) {
-  return JSON.stringify({ ...session, silent_ms: null });
 }
 
 /** Changes a text only where it is another one: the browser need not look at the rest again. */
@@ -164,16 +170,19 @@ function weight(session) {
   return (session.holds_total ? 2 : 0) + (session.waits_total ? 1 : 0);
 }
 
+/** The time left, with its parts that change. */
 function timeLeft(session) {
-  if (session.timeout_ms === null) return element("span", {}, "not told");
-  const circle = (name) => svg("circle", { class: name, cx: 10, cy: 10, r: 8, "stroke-width": 3, fill: "none" });
+  if (session.timeout_ms === null) return { shown: element("span", {}, "not told") };
+  const circle = (name) => svg("circle", { class: name, cx: 10, cy: 10, r: 8, "stroke-width": 3, fill: "none", pathLength: 100 });
+  const front = circle("front");
   const ring = svg(
     "svg",
     { class: "ring", viewBox: "0 0 20 20", width: 20, height: 20, "aria-hidden": "true" },
     circle("back"),
-    circle("front"),
+    front,
   );
-  return element("span", { class: "time-left" }, ring, element("span"));
+  const text = element("span");
+  return { shown: element("span", { class: "time-left" }, ring, text), ring, front, text, percent: null };
 }
 
 /** What the servers did not tell, and how to allow it. */
