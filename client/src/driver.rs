@@ -144,6 +144,14 @@ impl Shared {
         result
     }
 
+    /// Acts on the session where that sends nothing, and has nothing happen sooner.
+    pub(crate) fn alter<T>(self: &Arc<Self>, act: impl FnOnce(&mut Session) -> T) -> T {
+        let mut inner = self.inner.lock();
+        let result = act(&mut inner.session);
+        self.unlock(inner);
+        result
+    }
+
     /// How long the driver task may sleep.
     fn sleep_until(self: &Arc<Self>) -> Option<Instant> {
         let mut inner = self.inner.lock();

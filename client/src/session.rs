@@ -282,9 +282,7 @@ impl Session {
     fn transmit(&mut self, submission: Submission, now: Instant) {
         let Submission { request, call, watch, watches, .. } = submission;
         for WatchRegistration { path, kind, queue } in watches {
-            if !queue.is_abandoned() {
-                self.watches.add(path, kind, queue);
-            }
+            self.watches.add_if_needed(path, kind, queue);
         }
         let (request, is_covered) = self.keeping_persistent(request, watch.as_ref());
         if watch.is_some() && call.op == OpCode::ADD_WATCH {
@@ -577,7 +575,7 @@ impl Session {
             self.queued.pop_front();
             // The caller may be gone, and other tasks wait at the same queues.
             for watch in watches {
-                self.wakers.extend(watch.queue.push(WatchUpdate::NotRegistered));
+                watch.queue.push(WatchUpdate::NotRegistered, &mut self.wakers);
             }
             self.complete(&call, Outcome::NotSent);
         }

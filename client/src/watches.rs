@@ -3,6 +3,9 @@
 //! A server has one watch of a kind per path and connection, however many parts of a program wait
 //! for it. Here each part is a watcher with an [`EventQueue`] of its own.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{BitAnd, BitOr};
 use std::sync::Arc;
@@ -173,16 +176,44 @@ pub(crate) struct EventQueue {
 #[derive(Debug, Default)]
 struct State {
     updates: VecDeque<WatchUpdate>,
-    waiters: Vec<(WaiterId, Waker)>,
+    /// In the order in which they began to wait. The first is here and not in `others`, since most
+    /// queues have one.
+    first: Option<(WaiterId, Waker)>,
+    others: Vec<(WaiterId, Waker)>,
+    /// How many entries of [`Watches`] have this queue.
+    entries: usize,
     /// The watcher is gone, although the server may still be about to register the watch.
     abandoned: bool,
 }
 
 impl EventQueue {
-    pub(crate) fn push(&self, update: WatchUpdate) -> Vec<Waker> {
+    /// Adds an update, and the tasks that wait for one to `wakers`.
+    pub(crate) fn push(&self, update: WatchUpdate, wakers: &mut Vec<Waker>) {
+        self.state.lock().push(update, wakers);
+    }
+
+    /// As [`EventQueue::push`], where an entry of [`Watches`] ends by the update.
+    fn push_last(&self, update: WatchUpdate, wakers: &mut Vec<Waker>) {
         let mut state = self.state.lock();
-        state.updates.push_back(update);
-        std::mem::take(&mut state.waiters).into_iter().map(|(_, waker)| waker).collect()
+        state.entries -= 1;
+        state.push(update, wakers);
+    }
+
+    /// Counts an entry of [`Watches`] that begins.
+    fn add_entry(&self) {
+        self.state.lock().entries += 1;
+    }
+
+    /// As [`EventQueue::add_entry`], unless the watcher is gone. Returns whether it is there.
+    fn add_entry_if_needed(&self) -> bool {
+        let mut state = self.state.lock();
+        state.entries += usize::from(!state.abandoned);
+        !state.abandoned
+    }
+
+    /// Counts an entry of [`Watches`] that ends without an update.
+    fn remove_entry(&self) {
+        self.state.lock().entries -= 1;
     }
 
     /// Takes the oldest update, or has the task woken when one arrives.
@@ -191,11 +222,7 @@ impl EventQueue {
         match state.updates.pop_front() {
             Some(update) => Poll::Ready(update),
             None => {
-                let waker = context.waker().clone();
-                match state.waiters.iter_mut().find(|(other, _)| *other == waiter) {
-                    Some((_, known)) => *known = waker,
-                    None => state.waiters.push((waiter, waker)),
-                }
+                state.wait(waiter, context.waker());
                 Poll::Pending
             }
         }
@@ -203,7 +230,13 @@ impl EventQueue {
 
     /// Forgets a task that no longer waits.
     pub(crate) fn forget_waiter(&self, waiter: WaiterId) {
-        self.state.lock().waiters.retain(|(other, _)| *other != waiter);
+        let mut state = self.state.lock();
+        match &state.first {
+            Some((first, _)) if *first == waiter => {
+                state.first = (!state.others.is_empty()).then(|| state.others.remove(0));
+            }
+            _ => state.others.retain(|(other, _)| *other != waiter),
+        }
     }
 
     /// Takes the oldest update, if there is one.
@@ -211,8 +244,11 @@ impl EventQueue {
         self.state.lock().updates.pop_front()
     }
 
-    pub(crate) fn abandon(&self) {
-        self.state.lock().abandoned = true;
+    /// Notes that the watcher is gone. Returns whether [`Watches`] has entries with the queue.
+    pub(crate) fn abandon(&self) -> bool {
+        let mut state = self.state.lock();
+        state.abandoned = true;
+        state.entries > 0
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {
@@ -220,14 +256,50 @@ impl EventQueue {
     }
 }
 
+impl State {
+    fn push(&mut self, update: WatchUpdate, wakers: &mut Vec<Waker>) {
+        self.updates.push_back(update);
+        if let Some((_, first)) = self.first.take() {
+            wakers.push(first);
+            wakers.extend(self.others.drain(..).map(|(_, waker)| waker));
+        }
+    }
+
+    fn wait(&mut self, waiter: WaiterId, waker: &Waker) {
+        let is_alone = self.first.is_none();
+        let mut known = self.first.iter_mut().chain(&mut self.others);
+        match known.find(|(other, _)| *other == waiter) {
+            Some((_, known)) => known.clone_from(waker),
+            None if is_alone => self.first = Some((waiter, waker.clone())),
+            None => self.others.push((waiter, waker.clone())),
+        }
+    }
+}
+
 /// All watchers of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     by_path: BTreeMap<String, Vec<(WatchKind, Arc<EventQueue>)>>,
+    /// How many of them are recursive. While there are none, an event is only for those of its path.
+    recursive: usize,
 }
 
 impl Watches {
     pub(crate) fn add(&mut self, path: String, kind: WatchKind, queue: Arc<EventQueue>) {
+        queue.add_entry();
+        self.insert(path, kind, queue);
+    }
+
+    /// As [`Watches::add`], unless the watcher is gone. Its end in another thread comes before this, or
+    /// finds what this adds.
+    pub(crate) fn add_if_needed(&mut self, path: String, kind: WatchKind, queue: Arc<EventQueue>) {
+        if queue.add_entry_if_needed() {
+            self.insert(path, kind, queue);
+        }
+    }
+
+    fn insert(&mut self, path: String, kind: WatchKind, queue: Arc<EventQueue>) {
+        self.recursive += usize::from(kind == WatchKind::Recursive);
         self.by_path.entry(path).or_default().push((kind, queue));
     }
 
@@ -238,6 +310,10 @@ impl Watches {
         watchers.retain(|(other, queued)| !(kind.is_as(*other) && Arc::ptr_eq(queued, queue)));
         let was_there = watchers.len() < count;
         let is_last = !watchers.iter().any(|(other, _)| kind.is_as(*other));
+        (watchers.len()..count).for_each(|_| queue.remove_entry());
+        if kind == WatchKind::Recursive {
+            self.recursive -= count - watchers.len();
+        }
         if watchers.is_empty() {
             self.by_path.remove(path);
         }
@@ -246,8 +322,16 @@ impl Watches {
 
     /// Removes all watchers that have this queue.
     pub(crate) fn remove_all(&mut self, queue: &Arc<EventQueue>) {
+        let recursive = &mut self.recursive;
         self.by_path.retain(|_, watchers| {
-            watchers.retain(|(_, other)| !Arc::ptr_eq(other, queue));
+            watchers.retain(|(kind, other)| {
+                if !Arc::ptr_eq(other, queue) {
+                    return true;
+                }
+                *recursive -= usize::from(*kind == WatchKind::Recursive);
+                queue.remove_entry();
+                false
+            });
             !watchers.is_empty()
         });
     }
@@ -266,14 +350,21 @@ impl Watches {
                 if !kind.is_fired_by(event.event_type) {
                     return true;
                 }
-                wakers.extend(queue.push(WatchUpdate::Event(zxid, event.clone())));
+                let update = WatchUpdate::Event(zxid, event.clone());
+                if kind.is_one_shot() {
+                    queue.push_last(update, wakers);
+                } else {
+                    queue.push(update, wakers);
+                }
                 !kind.is_one_shot()
             });
             if watchers.is_empty() {
                 self.by_path.remove(path);
             }
         }
-        self.fire_recursive(path, zxid, event, wakers);
+        if self.recursive > 0 {
+            self.fire_recursive(path, zxid, event, wakers);
+        }
     }
 
     fn fire_recursive(
@@ -295,7 +386,7 @@ impl Watches {
             };
             for (kind, queue) in self.by_path.get(ancestor).into_iter().flatten() {
                 if *kind == WatchKind::Recursive {
-                    wakers.extend(queue.push(WatchUpdate::Event(zxid, event.clone())));
+                    queue.push(WatchUpdate::Event(zxid, event.clone()), wakers);
                 }
             }
         }
@@ -303,8 +394,8 @@ impl Watches {
 
     /// Ends all watchers with this last update.
     pub(crate) fn end(&mut self, update: &WatchUpdate, wakers: &mut Vec<Waker>) {
-        for (_, watchers) in std::mem::take(&mut self.by_path) {
-            wakers.extend(watchers.iter().flat_map(|(_, queue)| queue.push(update.clone())));
+        for (_, watchers) in std::mem::take(self).by_path {
+            watchers.iter().for_each(|(_, queue)| queue.push_last(update.clone(), wakers));
         }
     }
 

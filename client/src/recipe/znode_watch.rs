@@ -111,6 +111,10 @@ impl ZnodeWatch {
 
 impl Drop for ZnodeWatch {
     fn drop(&mut self) {
+        // Where all its watches have fired, or none was sent, there is none to remove.
+        if !self.queue.abandon() {
+            return;
+        }
         self.client.shared().with(|session, now| {
             for kind in self.kinds {
                 session.unwatch(&self.path, *kind, &self.queue, now);
