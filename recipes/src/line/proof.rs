@@ -29,12 +29,12 @@ impl Line {
 /// [`Closed`](client::Error::Closed) as soon as the client is closed.
 pub(crate) async fn until_proven(places: &mut [Place]) -> Result<(), LockError> {
     let Some(first) = places.first() else { return Ok(()) };
+    if first.session().is_proven_ahead() {
+        return Ok(());
+    }
     let session = first.session().clone();
     let client = session.client();
     let last = client.session_valid_until();
-    if session.is_proven_ahead() {
-        return Ok(());
-    }
     // The end of a session is no proof, and a client may be closed without a connection.
     let (mut changes, mut state) = (client.proof_changes(), client.state());
     loop {

@@ -67,7 +67,7 @@ impl LockHandle {
         session: &SessionClient,
         token: Zxid,
         mut places: Vec<Place>,
-        registrations: Vec<Registration>,
+        mut registrations: Vec<Registration>,
     ) -> Self {
         places.iter_mut().for_each(Place::claim);
         let paths = places.iter().map(|place| place.path().to_owned()).collect();
@@ -80,9 +80,11 @@ impl LockHandle {
             parts: Mutex::new(Parts { handles: 1, held }),
             watches_cleared: Notify::new(),
         });
-        let handle = Self { lock, is_open: true };
-        registrations.into_iter().for_each(|registration| handle.register(registration));
-        handle
+        registrations.iter_mut().for_each(|registration| registration.set_held(&lock));
+        if let Some(held) = &mut lock.parts.lock().held {
+            held.registrations = registrations;
+        }
+        Self { lock, is_open: true }
     }
 
     /// Keeps the registration of the owner that holds the lock, until the lock is released.
@@ -187,7 +189,8 @@ impl LockHandle {
 impl Drop for LockHandle {
     fn drop(&mut self) {
         if let Some(held) = self.close() {
-            held.send_deletes().into_iter().for_each(drop);
+            drop(held.registrations);
+            held.places.into_iter().rev().for_each(|place| drop(place.send_delete()));
         }
     }
 }

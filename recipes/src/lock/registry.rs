@@ -8,6 +8,8 @@
 //! to the held lock only weakly.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry as MapEntry;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io::Write as _;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,11 +73,42 @@ struct Entry {
     held: Weak<HeldLock>,
 }
 
+/// Hashes keys that are numbers which this process gives and hashes of paths: nobody else can choose them
+/// so that they collide. Each acquire looks several of them up.
+#[derive(Debug, Default)]
+struct Mixing(u64);
+
+impl Hasher for Mixing {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // An odd factor whose bits are in no order: the golden ratio.
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        // A product's high bits depend on all bits of the factors, its low bits do not.
+        self.0 ^ self.0.rotate_right(32)
+    }
+}
+
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixing>>;
+
 #[derive(Debug, Default)]
 struct Registry {
-    entries: HashMap<(LineId, Owner), Vec<Entry>>,
+    entries: Map<(LineId, Owner), Vec<Entry>>,
     /// The entries of the locks that a task or thread has acquired and not released: an index.
-    by_runner: HashMap<(LineId, Runner), Vec<(Owner, u64)>>,
+    by_runner: Map<(LineId, Runner), Vec<(Owner, u64)>>,
 }
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
@@ -94,10 +127,10 @@ impl Registry {
     fn remove_from_runner(&mut self, registration: &Registration) {
         let Some(runner) = registration.runner else { return };
         let key = (registration.line.clone(), runner);
-        if let Some(ids) = self.by_runner.get_mut(&key) {
-            ids.retain(|(_, id)| *id != registration.id);
-            if ids.is_empty() {
-                self.by_runner.remove(&key);
+        if let MapEntry::Occupied(mut ids) = self.by_runner.entry(key) {
+            ids.get_mut().retain(|(_, id)| *id != registration.id);
+            if ids.get().is_empty() {
+                ids.remove();
             }
         }
     }
@@ -235,10 +268,10 @@ impl Drop for Registration {
     fn drop(&mut self) {
         let mut registry = REGISTRY.lock();
         let key = (self.line.clone(), self.owner);
-        if let Some(entries) = registry.entries.get_mut(&key) {
-            entries.retain(|entry| entry.id != self.id);
-            if entries.is_empty() {
-                registry.entries.remove(&key);
+        if let MapEntry::Occupied(mut entries) = registry.entries.entry(key) {
+            entries.get_mut().retain(|entry| entry.id != self.id);
+            if entries.get().is_empty() {
+                entries.remove();
             }
         }
         registry.remove_from_runner(self);

@@ -85,21 +85,32 @@ pub(crate) struct Engine {
 /// Wakes the receivers of messages when it is dropped. It is declared before the lock is taken, so
 /// it is dropped after the lock is released.
 #[derive(Debug, Default)]
-pub(super) struct Wakers(Vec<Waker>);
+pub(super) struct Wakers {
+    /// Needs no memory of its own: most writes wake one receiver or none.
+    first: Option<Waker>,
+    /// Empty while there is no first.
+    others: Vec<Waker>,
+}
 
 impl Wakers {
     pub(super) fn add(&mut self, waker: Option<Waker>) {
-        if let Some(waker) = waker {
-            self.0.push(waker);
+        match waker {
+            Some(waker) if self.first.is_none() => self.first = Some(waker),
+            Some(waker) => self.others.push(waker),
+            None => {}
         }
+    }
+
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
     }
 }
 
 impl Drop for Wakers {
     fn drop(&mut self) {
-        // Most writes and all reads wake nobody.
-        if !self.0.is_empty() {
-            self.0.drain(..).for_each(Waker::wake);
+        if let Some(first) = self.first.take() {
+            first.wake();
+            self.others.drain(..).for_each(Waker::wake);
         }
     }
 }
@@ -415,7 +426,7 @@ impl Engine {
         if let Some(audit) = &self.audit {
             audit.decided(peer, requester, asked, &txn);
         }
-        peer.count_woken(wakers.0.len());
+        peer.count_woken(wakers.len());
         wakers.add(push_reply(state.lock_held(), peer, requester.xid, effects.zxid, effects.reply));
         drop(state);
         if let Some(session) = effects.ended {
@@ -446,8 +457,8 @@ impl Engine {
         for fired in &effects.events {
             self.deliver(state.lock_held(), effects.zxid, fired, &mut audience, wakers);
         }
-        if !wakers.0.is_empty() {
-            self.stats.clients_woken.add(wakers.0.len() as u64);
+        if wakers.len() > 0 {
+            self.stats.clients_woken.add(wakers.len() as u64);
         }
         if state.journal.wants_snapshot() {
             state.journal.take_snapshot(state.core.freeze());

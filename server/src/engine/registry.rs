@@ -11,6 +11,7 @@ use std::task::Waker;
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
+use hashbrown::DefaultHashBuilder;
 use parking_lot::Mutex;
 use zoolet_core::{ConnectionId, Identities};
 use zoolet_protocol::SessionId;
@@ -200,7 +201,7 @@ impl Liveness {
 /// The open connections and the live sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    peers: DashMap<ConnectionId, Arc<Peer>>,
+    peers: DashMap<ConnectionId, Arc<Peer>, DefaultHashBuilder>,
     sessions: DashMap<SessionId, Arc<Liveness>>,
     per_address: DashMap<IpAddr, usize>,
     /// The number of connections in `peers`, counted separately so that the limit also holds for
