@@ -6,6 +6,7 @@
 pub mod contest;
 pub mod filled;
 pub mod floors;
+pub mod process;
 pub mod requests;
 
 use std::time::Duration;

@@ -16,10 +16,11 @@ mod servers;
 use std::io;
 use std::time::Duration;
 
+use zoolet_benches::process::Usage;
 use zoolet_benches::{is_measured, tell};
 
 use self::load::{Kind, Load};
-use self::servers::{Role, ServerProcess, Usage};
+use self::servers::{Role, ServerProcess};
 
 const ROUNDS: usize = 5;
 

@@ -1,12 +1,11 @@
 //! The servers, each in a process of its own: this program again, with a role.
 
-use std::io::{self, BufRead as _, BufReader};
+use std::io;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use zoolet_benches::process::{Process, Usage, until_stdin_ends};
 
 use crate::load::ANSWER_BYTES;
 
@@ -59,11 +58,6 @@ pub(crate) fn serve(role: Role) -> io::Result<()> {
     })
 }
 
-async fn until_stdin_ends() -> io::Result<()> {
-    let read = || io::copy(&mut io::stdin().lock(), &mut io::sink()).map(|_| ());
-    tokio::task::spawn_blocking(read).await?
-}
-
 async fn accept(listener: TcpListener) -> io::Result<()> {
     loop {
         let (socket, _) = listener.accept().await?;
@@ -87,59 +81,18 @@ async fn answer(mut socket: TcpStream) {
 
 /// A server in a process of its own, which ends when this is dropped.
 pub(crate) struct ServerProcess {
-    child: Child,
+    process: Process,
     pub(crate) address: SocketAddr,
-}
-
-/// What a process has used so far.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Usage {
-    pub(crate) cpu: Duration,
-    /// How often a thread waited, so that another one ran.
-    pub(crate) switches: u64,
-}
-
-impl Usage {
-    pub(crate) fn since(self, before: Self) -> Self {
-        let cpu = self.cpu.saturating_sub(before.cpu);
-        Self { cpu, switches: self.switches.saturating_sub(before.switches) }
-    }
 }
 
 impl ServerProcess {
     pub(crate) fn start(role: Role) -> io::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.env(ROLE, role.name()).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn()?;
-        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("it has a pipe"))?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let address = line.trim().parse().map_err(io::Error::other)?;
-        Ok(Self { child, address })
+        let mut process = Process::start_this(ROLE, role.name())?;
+        let address = process.line()?.parse().map_err(io::Error::other)?;
+        Ok(Self { process, address })
     }
 
-    /// From `/proc`, over all threads.
     pub(crate) fn usage(&self) -> io::Result<Usage> {
-        let mut usage = Usage { cpu: Duration::ZERO, switches: 0 };
-        for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let thread = thread?.path();
-            let scheduled = std::fs::read_to_string(thread.join("schedstat"))?;
-            let ran = scheduled.split_whitespace().next().and_then(|text| text.parse().ok());
-            usage.cpu += Duration::from_nanos(ran.unwrap_or_default());
-            let status = std::fs::read_to_string(thread.join("status"))?;
-            let switches = status
-                .lines()
-                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
-                .and_then(|text| text.trim().parse::<u64>().ok());
-            usage.switches += switches.unwrap_or_default();
-        }
-        Ok(usage)
-    }
-}
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.usage()
     }
 }

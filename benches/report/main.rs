@@ -25,13 +25,14 @@ use self::document::replace;
 use self::results::Results;
 
 /// All suites, in the order of the document.
-const SUITES: [&str; 11] = [
+const SUITES: [&str; 12] = [
     "codec",
     "core",
     "engine",
     "session",
     "many_sessions",
     "handoff",
+    "handoff_tcp",
     "herd",
     "durable",
     "recover",
@@ -40,7 +41,7 @@ const SUITES: [&str; 11] = [
 ];
 
 /// Suites that take no options of criterion.
-const WITHOUT_CRITERION: [&str; 3] = ["durable", "fairness", "many_sessions"];
+const WITHOUT_CRITERION: [&str; 4] = ["durable", "fairness", "handoff_tcp", "many_sessions"];
 
 /// Short enough for all suites in a few minutes.
 const SHORT: [&str; 6] =

@@ -1,0 +1,130 @@
+//! Processes that a suite starts and measures: servers and clients, each on its own.
+
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// A process that tells and is asked in lines. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+/// What a process has used so far.
+#[derive(Debug, Clone, Copy)]
+pub struct Usage {
+    /// The CPU time of all its threads.
+    pub cpu: Duration,
+    /// How often a thread waited, so that another one ran.
+    pub switches: u64,
+}
+
+impl Usage {
+    /// What was used since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        let cpu = self.cpu.saturating_sub(before.cpu);
+        Self { cpu, switches: self.switches.saturating_sub(before.switches) }
+    }
+}
+
+impl Process {
+    /// Starts a process.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn start(mut command: Command) -> io::Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let no_pipe = || io::Error::other("the process has no pipe");
+        let stdin = child.stdin.take().ok_or_else(no_pipe)?;
+        let stdout = BufReader::new(child.stdout.take().ok_or_else(no_pipe)?);
+        Ok(Self { child, stdin, stdout })
+    }
+
+    /// Starts this program again, which finds `role` in the variable `variable`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn start_this(variable: &str, role: &str) -> io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.env(variable, role);
+        Self::start(command)
+    }
+
+    /// The next line that the process tells.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::UnexpectedEof`] if the process has ended.
+    pub fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        if self.stdout.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// Writes a line to the process, and returns the line that it answers.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Process::line`].
+    pub fn ask(&mut self, line: &str) -> io::Result<String> {
+        writeln!(self.stdin, "{line}")?;
+        self.stdin.flush()?;
+        self.line()
+    }
+
+    /// From `/proc`, over the threads that the process has now.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, as where there is no `/proc`.
+    pub fn usage(&self) -> io::Result<Usage> {
+        usage_of(self.child.id())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// As [`Process::usage`], of the process with this id.
+///
+/// # Errors
+///
+/// Those of the system, as where there is no `/proc`.
+pub fn usage_of(process: u32) -> io::Result<Usage> {
+    let mut usage = Usage { cpu: Duration::ZERO, switches: 0 };
+    for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        let thread = thread?.path();
+        // A thread may end meanwhile.
+        let Ok(scheduled) = std::fs::read_to_string(thread.join("schedstat")) else { continue };
+        let ran = scheduled.split_whitespace().next().and_then(|text| text.parse().ok());
+        usage.cpu += Duration::from_nanos(ran.unwrap_or_default());
+        let Ok(status) = std::fs::read_to_string(thread.join("status")) else { continue };
+        let switches = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
+            .and_then(|text| text.trim().parse::<u64>().ok());
+        usage.switches += switches.unwrap_or_default();
+    }
+    Ok(usage)
+}
+
+/// Waits until the end of stdin, at which a process that was started here ends.
+///
+/// # Errors
+///
+/// Those of the system.
+pub async fn until_stdin_ends() -> io::Result<()> {
+    let read = || io::copy(&mut io::stdin().lock(), &mut io::sink()).map(|_| ());
+    tokio::task::spawn_blocking(read).await?
+}

@@ -1,0 +1,105 @@
+//! What a hand-over takes between three processes or threads that sleep, as locks are used: the holder
+//! wakes the server, and the server wakes the next in line. Beside it are the least that can wake the
+//! same two, bare sockets with one byte, and one request to the same server.
+//!
+//! ```text
+//! cargo bench -p zoolet-benches --bench handoff_tcp
+//! ```
+//!
+//! Each server is a process of its own, and each client a thread of this one, so that one clock measures
+//! both. All sleep for some time before each measured step: so long that the processors sleep too. The
+//! kinds take turns. On a busy machine compare their ratios only.
+
+#![allow(clippy::disallowed_methods, reason = "a bench measures time")]
+
+mod bare;
+mod clients;
+mod servers;
+
+use std::io;
+use std::time::Duration;
+
+use zoolet_benches::{is_measured, tell};
+
+use self::servers::{Role, ServerProcess};
+
+/// How long all sleep before each step: as `zoolet bench herd` lets them.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A byte to a server and on to another client, without a runtime.
+    Bare,
+    /// The same, with the runtime that zoolet has.
+    BareOnTokio,
+    /// A request to zoolet, and its reply.
+    Request,
+    /// A mutex that one client releases and another one gets.
+    HandOver,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Bare, Self::BareOnTokio, Self::Request, Self::HandOver];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "a byte to a bare server and on to another client",
+            Self::BareOnTokio => "the same with tokio at all ends",
+            Self::Request => "an exists of zoolet, and its reply",
+            Self::HandOver => "a hand-over of a mutex",
+        }
+    }
+
+    const fn server(self) -> Role {
+        match self {
+            Self::Bare => Role::Bare,
+            Self::BareOnTokio => Role::BareOnTokio,
+            Self::Request | Self::HandOver => Role::Zoolet,
+        }
+    }
+
+    /// The times of some steps.
+    fn measure(self, server: &ServerProcess, steps: usize) -> io::Result<Vec<Duration>> {
+        let address = server.address;
+        match self {
+            Self::Bare => bare::relayed(address, PAUSE, steps),
+            Self::BareOnTokio => bare::relayed_on_tokio(address, PAUSE, steps),
+            Self::Request => clients::requests(address, PAUSE, steps),
+            Self::HandOver => clients::hand_overs(address, PAUSE, steps),
+        }
+    }
+}
+
+fn main() -> io::Result<()> {
+    if let Some(role) = Role::of_this_process() {
+        return servers::serve(role);
+    }
+    let (rounds, steps) = if is_measured() { (10, 60) } else { (1, 4) };
+    let servers = Role::ALL.map(ServerProcess::start);
+    let mut times = Kind::ALL.map(|_| Vec::new());
+    for _ in 0..rounds {
+        for (kind, times) in Kind::ALL.iter().zip(&mut times) {
+            let server = servers[kind.server() as usize].as_ref();
+            let server = server.map_err(|error| io::Error::other(error.to_string()))?;
+            times.extend(kind.measure(server, steps)?);
+        }
+    }
+    let medians = times.map(median);
+    let [bare, _, request, _] = medians;
+    for (kind, time) in Kind::ALL.iter().zip(medians) {
+        tell(&format!(
+            "{}: {:.0} µs ({:.2} of bare sockets, {:.2} of a request)",
+            kind.name(),
+            time.as_secs_f64() * 1e6,
+            time.as_secs_f64() / bare.as_secs_f64(),
+            time.as_secs_f64() / request.as_secs_f64(),
+        ));
+    }
+    Ok(())
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}

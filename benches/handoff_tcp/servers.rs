@@ -1,0 +1,101 @@
+//! The servers, each in a process of its own.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use zoolet_benches::process::{Process, until_stdin_ends};
+
+/// The variable that makes this program a server.
+const ROLE: &str = "ZOOLET_BENCH_SERVER";
+
+/// What a server does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Passes each byte of the first client on to the second one, and tells the first one.
+    Bare,
+    /// The same, on the runtime of zoolet.
+    BareOnTokio,
+    Zoolet,
+}
+
+impl Role {
+    /// In the order of their numbers.
+    pub(crate) const ALL: [Self; 3] = [Self::Bare, Self::BareOnTokio, Self::Zoolet];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::BareOnTokio => "bare on tokio",
+            Self::Zoolet => "zoolet",
+        }
+    }
+
+    pub(crate) fn of_this_process() -> Option<Self> {
+        let name = std::env::var(ROLE).ok()?;
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+}
+
+/// A server in a process of its own, which ends when this is dropped.
+pub(crate) struct ServerProcess {
+    _process: Process,
+    pub(crate) address: SocketAddr,
+}
+
+impl ServerProcess {
+    pub(crate) fn start(role: Role) -> io::Result<Self> {
+        let mut process = Process::start_this(ROLE, role.name())?;
+        let address = process.line()?.parse().map_err(io::Error::other)?;
+        Ok(Self { _process: process, address })
+    }
+}
+
+/// Serves until the process is killed, or stdin ends.
+pub(crate) fn serve(role: Role) -> io::Result<()> {
+    // As `zoolet serve` has it.
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match role {
+        Role::Bare => relay(),
+        Role::BareOnTokio => runtime.block_on(relay_on_tokio()),
+        Role::Zoolet => runtime.block_on(async {
+            let server = zoolet_benches::server().await;
+            println!("{}", server.local_addr().unwrap_or_else(|| unreachable!("it listens")));
+            until_stdin_ends().await
+        }),
+    }
+}
+
+/// Serves one pair of clients after the other.
+fn relay() -> io::Result<()> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    println!("{}", listener.local_addr()?);
+    loop {
+        let ((mut holder, _), (mut next, _)) = (listener.accept()?, listener.accept()?);
+        holder.set_nodelay(true)?;
+        next.set_nodelay(true)?;
+        let mut byte = [0];
+        while holder.read(&mut byte)? > 0 {
+            next.write_all(&byte)?;
+            holder.write_all(&byte)?;
+        }
+    }
+}
+
+async fn relay_on_tokio() -> io::Result<()> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    println!("{}", listener.local_addr()?);
+    loop {
+        let ((mut holder, _), (mut next, _)) = (listener.accept().await?, listener.accept().await?);
+        holder.set_nodelay(true)?;
+        next.set_nodelay(true)?;
+        tokio::spawn(async move {
+            let mut byte = [0];
+            while holder.read(&mut byte).await? > 0 {
+                next.write_all(&byte).await?;
+                holder.write_all(&byte).await?;
+            }
+            io::Result::Ok(())
+        });
+    }
+}
