@@ -41,7 +41,7 @@ fn replayed() -> Frozen {
 fn znodes_of(frozen: &Frozen) -> Znodes {
     let znode = |znode: &&zoolet_core::Znode| {
         let acl = znode.acl.entries().map(<[Acl]>::to_vec);
-        (znode.path.to_string(), (znode.data.clone(), acl, znode.stat))
+        (znode.path.to_string(), (znode.data_bytes(), acl, znode.stat))
     };
     frozen.znodes().iter().map(znode).collect()
 }

@@ -79,8 +79,8 @@ impl At {
             (true, _) => {
                 let znodes = state.znodes();
                 let znode = znodes.iter().find(|znode| znode.path.as_str() == top);
-                let data = znode.ok_or_else(missing)?.data.as_ref();
-                out.write_all(data.map_or(&[], |data| data))?;
+                let data = znode.ok_or_else(missing)?.data.as_deref();
+                out.write_all(data.unwrap_or_default())?;
                 1
             }
             (_, true) => write_lines(&state, top, &mut out, || {})?,
@@ -126,6 +126,6 @@ fn line(znode: &Znode) -> String {
         EphemeralType::Ttl { ttl_ms } => format!("  ttl {ttl_ms} ms"),
         EphemeralType::Ephemeral(session) => format!("  ephemeral of {session}"),
     };
-    let (bytes, changed) = (length(znode.data.as_ref()), json::time(stat.mtime));
+    let (bytes, changed) = (length(znode.data_bytes().as_ref()), json::time(stat.mtime));
     format!("{path}  {bytes}  version {}  {changed}{kind}", stat.version)
 }

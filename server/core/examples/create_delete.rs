@@ -17,6 +17,8 @@
 //! - `cold ZNODES [COUNT]`: creates below directories in turn, in a tree that has this many znodes
 //!   in directories of a thousand, and deletes of these and of others. It also shows how long the
 //!   longest create took while the tree grew, which other programs that run meanwhile make longer.
+//! - `frozen ZNODES`: what a snapshot costs the writes: the median and the ninth decile of the times of
+//!   the freeze and of the first change after it.
 //! - `watches COUNT`: watches of this many paths, and creates that fire them.
 
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
@@ -27,7 +29,7 @@ use bytes::Bytes;
 use zoolet_core::{ConnectionId, Core, Effects, Requester, Settings};
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, Delete, Expect, Lookup, MultiOp, Response, SessionId,
-    Watch, Write, Xid,
+    SetData, Watch, Write, Xid,
 };
 
 const SESSION: SessionId = SessionId(1);
@@ -61,8 +63,8 @@ impl Tree {
     }
 
     fn write(&mut self, write: &Write) -> Effects {
-        let txn = self.core.prepare(write, &self.requester, 0);
-        self.core.apply(&txn)
+        let decided = self.core.decide(write, &self.requester, 0);
+        self.core.apply_decided(&decided)
     }
 
     /// Creates a znode and returns its path.
@@ -187,6 +189,36 @@ fn cold(znodes: usize, count: usize) {
     write_all(&mut tree, &format!("delete of old ones in a tree of {total}"), &old);
 }
 
+fn frozen(znodes: usize) {
+    const ROUNDS: usize = 101;
+    let mut tree = Tree::new();
+    for directory in 0..(znodes / CHILDREN_PER_DIRECTORY).max(1) {
+        tree.fill(&format!("/{directory:06}"), CHILDREN_PER_DIRECTORY);
+    }
+    let data = Some(Bytes::from_static(DATA));
+    let (mut freezes, mut changes) = (Vec::new(), Vec::new());
+    for number in shuffled(znodes / CHILDREN_PER_DIRECTORY).cycle().take(ROUNDS) {
+        let path = format!("/{number:06}/lock-0000000{:03}", number % CHILDREN_PER_DIRECTORY);
+        let version = Expect::Any;
+        let set = SetData { path: path.as_str().into(), data: data.clone(), version };
+        let begin = Instant::now();
+        let frozen = tree.core.freeze();
+        freezes.push(begin.elapsed());
+        let begin = Instant::now();
+        assert!(tree.write(&Write::Op(MultiOp::SetData(set))).reply.is_ok());
+        changes.push(begin.elapsed());
+        drop(frozen);
+    }
+    for (what, mut times) in [("freeze", freezes), ("first change after it", changes)] {
+        times.sort_unstable();
+        println!(
+            "{what} of {znodes}: half {:?}, 9 of 10 {:?}",
+            times[ROUNDS / 2],
+            times[ROUNDS * 9 / 10]
+        );
+    }
+}
+
 fn watches(count: usize) {
     let mut tree = Tree::new();
     let begin_ns = cpu_ns();
@@ -209,7 +241,7 @@ fn watches(count: usize) {
 
 /// The numbers below `count`, a power of ten or a multiple of one, in an order that looks random
 /// and is always the same.
-fn shuffled(count: usize) -> impl Iterator<Item = usize> {
+fn shuffled(count: usize) -> impl Iterator<Item = usize> + Clone {
     const STEP: usize = 617_033_989;
     (0..count).map(move |index| index * STEP % count)
 }
@@ -227,10 +259,12 @@ fn main() {
     match (arguments.first().map(String::as_str), number(1)) {
         (Some("pairs"), Some(siblings)) => pairs(siblings, number(2).unwrap_or(1_000_000)),
         (Some("wide"), Some(children)) => wide(children),
+        (Some("frozen"), Some(znodes)) => frozen(znodes),
         (Some("watches"), Some(count)) => watches(count),
         (Some("cold"), Some(znodes)) => cold(znodes, number(2).unwrap_or(100_000)),
         _ => eprintln!(
-            "create_delete pairs SIBLINGS | wide CHILDREN | cold ZNODES [COUNT] | watches COUNT"
+            "create_delete pairs SIBLINGS [COUNT] | wide CHILDREN | cold ZNODES [COUNT] | frozen ZNODES | \
+             watches COUNT"
         ),
     }
 }

@@ -36,7 +36,10 @@ use crate::settings::Settings;
 /// assert!(AclList::OPEN.permits(Permissions::READ, &Identities::default()));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct AclList(Option<Arc<[Acl]>>);
+pub struct AclList(Option<SharedList>);
+
+/// A pointer of one word, because each znode has one.
+type SharedList = Arc<Arc<[Acl]>>;
 
 impl AclList {
     /// The list of the built-in znodes, which permits everyone everything. It is not stored in
@@ -67,7 +70,7 @@ impl AclList {
     /// the same time have different addresses.
     pub(crate) fn long_address(&self) -> Option<usize> {
         let entries = self.0.as_ref().filter(|entries| entries.len() >= LONG_LIST_ENTRIES_MIN)?;
-        Some(Arc::as_ptr(entries).cast::<Acl>() as usize)
+        Some(Arc::as_ptr(entries) as usize)
     }
 
     /// The entries, as `getACL` shows them.
@@ -79,7 +82,7 @@ impl AclList {
     /// The entries that a client has set. `None` for [`AclList::OPEN`].
     #[must_use]
     pub fn entries(&self) -> Option<&[Acl]> {
-        self.0.as_deref()
+        self.0.as_ref().map(|entries| &***entries)
     }
 
     /// The entries as `getACL` shows them to a client without the permission `ADMIN`: without the
@@ -156,9 +159,9 @@ impl<'a> Authorizer<'a> {
 /// One shared copy of each access control list that is in use.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AclLists {
-    lists: HashSet<Arc<[Acl]>>,
+    lists: HashSet<SharedList>,
     /// The list that was asked for last. Most clients set the same list again and again.
-    last: Option<Arc<[Acl]>>,
+    last: Option<SharedList>,
     /// When there are this many lists, those that no znode uses are dropped.
     sweep_at: usize,
 }
@@ -175,14 +178,14 @@ impl AclLists {
 
     /// The list that was asked for last, if it is the one of `entry` alone, which everyone has.
     pub(crate) fn last_of_everyone(&self, entries: &[Acl]) -> Option<Arc<[Acl]>> {
-        let last = self.last.as_ref().filter(|last| ***last == *entries)?;
-        matches!(entries, [entry] if entry.id.is("world", "anyone")).then(|| Arc::clone(last))
+        let last = self.last.as_ref().filter(|last| ****last == *entries)?;
+        matches!(entries, [entry] if entry.id.is("world", "anyone")).then(|| Arc::clone(&**last))
     }
 
     /// The shared copy of `entries`.
     pub(crate) fn intern(&mut self, entries: &Arc<[Acl]>) -> AclList {
         if let Some(last) = &self.last
-            && (Arc::ptr_eq(last, entries) || last == entries)
+            && (Arc::ptr_eq(&**last, entries) || **last == *entries)
         {
             return AclList(Some(Arc::clone(last)));
         }
@@ -196,7 +199,7 @@ impl AclLists {
             self.sweep_at = (2 * self.lists.len()).max(SWEEP_LISTS_MIN);
         }
         // The texts are copied, so that a list does not keep the frame alive in which it came.
-        let own: Arc<[Acl]> = entries.iter().map(detached).collect();
+        let own = Arc::new(entries.iter().map(detached).collect::<Arc<[Acl]>>());
         self.lists.insert(Arc::clone(&own));
         self.last = Some(Arc::clone(&own));
         AclList(Some(own))
@@ -333,7 +336,7 @@ mod tests {
         assert_eq!(lists.last_of_everyone(&open), None);
         let shared = lists.intern(&open.clone().into());
         let last = lists.last_of_everyone(&open).expect("it was the last");
-        assert!(lists.share(&AclList(Some(last))) && lists.share(&shared));
+        assert_eq!(shared.entries().map(<[Acl]>::as_ptr), Some(last.as_ptr()));
         let readable = [Acl { permissions: Permissions::READ, ..Acl::open() }];
         assert_eq!(lists.last_of_everyone(&readable), None);
         let shared = lists.intern(&own.clone().into());

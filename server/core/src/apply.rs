@@ -6,8 +6,6 @@
 //! already; at the end of the log the state is the same as without the repetition, as with
 //! ZooKeeper's `DataTree.processTxn`.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use hashbrown::HashMap;
 use zoolet_protocol::{
@@ -19,8 +17,8 @@ use crate::acl::{AclList, Identities};
 use crate::core::Core;
 use crate::ephemeral_owner::EphemeralType;
 use crate::quota::{Change, QuotaZnode, Quotas};
-use crate::tree::Znode;
-use crate::txn::{CreateTxn, Txn, TxnOp};
+use crate::tree::{Data, LookedUp, Place, Znode};
+use crate::txn::{CreateTxn, Decided, Txn, TxnOp};
 use crate::watches::{ConnectionId, Table};
 
 /// The result of a transaction: the reply, the events and the session that ended.
@@ -169,6 +167,17 @@ impl Core {
     ///
     /// The data is copied, so that the tree does not keep the frame alive in which it came.
     pub fn apply(&mut self, txn: &Txn) -> Effects {
+        self.apply_with(txn, LookedUp::default())
+    }
+
+    /// Carries out a transaction, as [`Core::apply`] does. It uses the places that the decision has
+    /// looked up, if no znode came or went in this state machine since, and looks them up again
+    /// otherwise. The result is the same.
+    pub fn apply_decided(&mut self, decided: &Decided) -> Effects {
+        self.apply_with(&decided.txn, decided.looked_up)
+    }
+
+    fn apply_with(&mut self, txn: &Txn, looked_up: LookedUp) -> Effects {
         let mut events = Vec::new();
         let header = Header { session: txn.session, zxid: txn.zxid, time_ms: txn.time_ms };
         let mut ended = None;
@@ -182,7 +191,7 @@ impl Core {
                 // own.
                 for path in paths {
                     if !self.sessions.owns(txn.session, path) {
-                        self.delete(path, header, &mut events);
+                        self.delete(path, LookedUp::default(), header, &mut events);
                     }
                 }
                 // Logs from before ZooKeeper 3.6 do not name the ephemerals.
@@ -193,7 +202,8 @@ impl Core {
             }
             TxnOp::SetAcl { path, acl, version } => {
                 let acl = self.tree.acl_lists().intern(acl);
-                let set = self.tree.update(path, |znode| {
+                let place = self.tree.place(looked_up, path);
+                let set = self.tree.update_at(place, |znode| {
                     znode.acl = acl;
                     znode.stat.aversion = *version;
                     znode.stat()
@@ -205,10 +215,11 @@ impl Core {
                 Ok(Response::Multi(ops.iter().map(refused).collect()))
             }
             TxnOp::Multi(ops) => {
-                let results = ops.iter().map(|op| self.carry_out(op, header, &mut events));
+                let none = LookedUp::default();
+                let results = ops.iter().map(|op| self.carry_out(op, none, header, &mut events));
                 Ok(Response::Multi(results.collect()))
             }
-            op => match self.carry_out(op, header, &mut events) {
+            op => match self.carry_out(op, looked_up, header, &mut events) {
                 MultiResult::Create(path) => Ok(Response::Path(RawPath(Some(path)))),
                 MultiResult::Create2(path, stat) => Ok(Response::PathStat(path, stat)),
                 MultiResult::SetData(stat) => Ok(Response::Stat(stat)),
@@ -224,19 +235,21 @@ impl Core {
     fn carry_out(
         &mut self,
         op: &TxnOp,
+        looked_up: LookedUp,
         header: Header,
         events: &mut Vec<FiredEvent>,
     ) -> MultiResult {
         match op {
-            TxnOp::Create(create) => self.create(create, header, events),
+            TxnOp::Create(create) => self.create(create, looked_up, header, events),
             TxnOp::Delete { path } | TxnOp::DeleteContainer { path } => {
-                match self.delete(path, header, events) {
+                match self.delete(path, looked_up, header, events) {
                     Some(()) => MultiResult::Delete,
                     None => MultiResult::Error(ErrorCode::NO_NODE),
                 }
             }
             TxnOp::SetData { path, data, version } => {
-                match self.set_data(path, data.as_ref(), *version, header, events) {
+                let place = self.tree.place(looked_up, path);
+                match self.set_data(path, place, (data.as_ref(), *version), header, events) {
                     Some(stat) => MultiResult::SetData(stat),
                     None => MultiResult::Error(ErrorCode::NO_NODE),
                 }
@@ -250,6 +263,7 @@ impl Core {
     fn create(
         &mut self,
         create: &CreateTxn,
+        looked_up: LookedUp,
         header: Header,
         events: &mut Vec<FiredEvent>,
     ) -> MultiResult {
@@ -259,23 +273,25 @@ impl Core {
             self.tree.update(path, |root| root.acl = acl);
             return MultiResult::Error(ErrorCode::NODE_EXISTS);
         };
-        let hash = self.tree.hash(path);
-        if self.tree.update_at(hash, path, |znode| znode.acl = acl.clone()).is_some() {
+        let places = self.tree.places(looked_up, path, parent);
+        if places.znode.has_znode() {
+            self.tree.update_at(places.znode, |znode| znode.acl = acl);
             // A snapshot of ZooKeeper's may hold a znode, but not yet the change of its parent.
             let cversion = create.parent_cversion;
             if cversion != CreateTxn::PARENT_CVERSION_UNKNOWN {
-                self.tree.update(parent, |parent| raise_cversion(parent, cversion, header.zxid));
+                let raise = |parent: &mut Znode| raise_cversion(parent, cversion, header.zxid);
+                self.tree.update_at(places.parent, raise);
             }
             return MultiResult::Error(ErrorCode::NODE_EXISTS);
         }
         let ephemeral_type =
             EphemeralType::of_created(create.kind, create.ephemeral, header.session);
-        let data = create.data.as_deref().map(Bytes::copy_from_slice);
-        let bytes = data.as_ref().map_or(0, Bytes::len) as i64;
+        let data = create.data.as_deref().map(Data::copied);
+        let bytes = create.data.as_ref().map_or(0, Bytes::len) as i64;
         let owner = ephemeral_type.into();
         let znode = Znode::created(path.clone(), data, acl, owner, header.zxid, header.time_ms);
         let stat = znode.stat();
-        let inserted = self.tree.insert_at(hash, znode, |parent| {
+        let inserted = self.tree.insert_at(places, znode, |parent| {
             let cversion = match create.parent_cversion {
                 CreateTxn::PARENT_CVERSION_UNKNOWN => parent.stat.cversion.wrapping_add(1),
                 cversion => cversion,
@@ -319,9 +335,16 @@ impl Core {
 
     /// Deletes a znode. `None` if it does not exist or, in a log that does not fit, if it has
     /// children.
-    fn delete(&mut self, path: &ZPath, header: Header, events: &mut Vec<FiredEvent>) -> Option<()> {
+    fn delete(
+        &mut self,
+        path: &ZPath,
+        looked_up: LookedUp,
+        header: Header,
+        events: &mut Vec<FiredEvent>,
+    ) -> Option<()> {
         let parent = path.parent()?;
-        let znode = self.tree.remove(path, |parent| {
+        let places = self.tree.places(looked_up, path, parent);
+        let znode = self.tree.remove_at(places, path, |parent| {
             parent.stat.pzxid = parent.stat.pzxid.max(header.zxid);
         })?;
         match znode.stat.ephemeral_owner.ephemeral_type() {
@@ -361,7 +384,7 @@ impl Core {
                 self.sessions.own(session, path.clone());
             }
         }
-        self.quotas.count_deleted(&mut self.tree, gone.iter().map(Arc::as_ref));
+        self.quotas.count_deleted(&mut self.tree, gone.iter());
         if !self.watches.is_empty() {
             for znode in &gone {
                 self.fire_deleted(&znode.path, &znode.acl, events);
@@ -374,14 +397,14 @@ impl Core {
     fn set_data(
         &mut self,
         path: &ZPath,
-        data: Option<&Bytes>,
-        version: i32,
+        place: Place,
+        (data, version): (Option<&Bytes>, i32),
         header: Header,
         events: &mut Vec<FiredEvent>,
     ) -> Option<Stat> {
-        let data = data.map(|data| Bytes::copy_from_slice(data));
-        let length = data.as_ref().map_or(0, Bytes::len) as i64;
-        let (stat, bytes) = self.tree.update(path, |znode| {
+        let length = data.map_or(0, Bytes::len) as i64;
+        let data = data.map(|data| Data::copied(data));
+        let (stat, bytes) = self.tree.update_at(place, |znode| {
             let bytes = length - znode.data_length() as i64;
             znode.data = data;
             znode.stat.version = version;

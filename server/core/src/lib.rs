@@ -11,7 +11,7 @@
 //! - *decisions*, `&self`: [`Core::prepare`] and the other `prepare_*` methods decide what a write
 //!   does and return the decision as a [`Txn`]. A refused write is a `Txn` too.
 //! - *changes*, `&mut self`: [`Core::apply`] carries out a `Txn`, whether it was just decided or
-//!   read from a log. It does what the `Txn` says, and nothing else changes what survives a
+//!   read from a log. [`Core::apply_decided`] does the same with what the decision has looked up. It does what the `Txn` says, and nothing else changes what survives a
 //!   restart.
 //!
 //! [`Core::check`] compares what the state machine keeps twice: indexes and counts with the znodes.
@@ -71,6 +71,6 @@ pub use self::ephemeral_owner::{EphemeralOwner, EphemeralType, TTL_MS_MAX};
 pub use self::quota::StatsTrack;
 pub use self::restore::{Restore, RestoreError, Restored};
 pub use self::settings::{DigestAlgorithm, Settings, SuperDigest};
-pub use self::tree::{FrozenTree, StatPersisted, Znode};
-pub use self::txn::{CreateTxn, Txn, TxnOp};
+pub use self::tree::{Data, FrozenTree, StatPersisted, Znode};
+pub use self::txn::{CreateTxn, Decided, Txn, TxnOp};
 pub use self::watches::{ConnectionId, WatchModes, WatchReply, WatchSummary, WatchersByPath};

@@ -53,19 +53,11 @@ impl<T> Parts<T> {
         self.parts.get_mut(index)?.find_mut(spread(hash), is_it).map(|entry| &mut entry.1)
     }
 
-    /// Removes an entry, if `may_go` returns true for it.
-    pub(crate) fn remove_if(
-        &mut self,
-        hash: u32,
-        mut is_it: impl FnMut(&T) -> bool,
-        may_go: impl FnOnce(&T) -> bool,
-    ) -> Option<T> {
+    /// Removes an entry.
+    pub(crate) fn remove(&mut self, hash: u32, mut is_it: impl FnMut(&T) -> bool) -> Option<T> {
         let index = self.index(hash);
         let is_it = |entry: &(u32, T)| entry.0 == hash && is_it(&entry.1);
         let entry = self.parts.get_mut(index)?.find_entry(spread(hash), is_it).ok()?;
-        if !may_go(&entry.get().1) {
-            return None;
-        }
         self.len -= 1;
         Some(entry.remove().0.1)
     }
@@ -112,7 +104,7 @@ pub(crate) fn folded(hash: u64) -> u32 {
     (hash >> 32) as u32 ^ hash as u32
 }
 
-/// The bits of a hash that decide about the part. The tree uses the others for its shards.
+/// The bits of a hash that decide about the part.
 fn bits(hash: u32) -> usize {
     (hash >> 8) as usize
 }
@@ -148,9 +140,8 @@ mod tests {
             }
         }
         assert_eq!(parts.find(hash(count), |n| *n == count), None);
-        assert_eq!(parts.remove_if(hash(7), |n| *n == 7, |_| false), None);
         for number in (0..count).step_by(2) {
-            let removed = parts.remove_if(hash(number), |n| *n == number, |_| true);
+            let removed = parts.remove(hash(number), |n| *n == number);
             assert_eq!(removed, Some(number));
             assert_eq!(parts.find_mut(hash(number), |n| *n == number), None);
         }
@@ -164,7 +155,7 @@ mod tests {
         let mut parts = Parts::default();
         (0..300).for_each(|number| parts.insert(7, number));
         assert_eq!(parts.find(7, |n| *n == 200), Some(&200));
-        assert_eq!(parts.remove_if(7, |n| *n == 200, |_| true), Some(200));
+        assert_eq!(parts.remove(7, |n| *n == 200), Some(200));
         assert_eq!(parts.find(7, |n| *n == 200), None);
     }
 

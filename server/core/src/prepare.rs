@@ -23,12 +23,12 @@ use crate::limits::{
     TXN_BYTES_MAX, TXN_BYTES_PER_BYTE,
 };
 use crate::quota::{Change, QuotaZnode, StatsTrack};
-use crate::tree::Znode;
-use crate::txn::{Txn, TxnOp};
+use crate::tree::{LookedUp, Znode};
+use crate::txn::{Decided, Txn, TxnOp};
 use crate::watches::ConnectionId;
 
-/// A decision: the change, or the error code of the refusal.
-type Decision = Result<TxnOp, ErrorCode>;
+/// A decision: the change and what was looked up for it, or the error code of the refusal.
+type Decision = Result<(TxnOp, LookedUp), ErrorCode>;
 
 impl Core {
     /// Decides what `write` does at the time `time_ms`, in milliseconds since 1970.
@@ -36,25 +36,33 @@ impl Core {
     /// A refused write is a transaction too: as in ZooKeeper, it takes a zxid and is logged.
     #[must_use]
     pub fn prepare(&self, write: &Write, requester: &Requester, time_ms: i64) -> Txn {
+        self.decide(write, requester, time_ms).txn
+    }
+
+    /// What [`Core::prepare`] does, with the places in the tree that it has looked up.
+    #[must_use]
+    pub fn decide(&self, write: &Write, requester: &Requester, time_ms: i64) -> Decided {
+        let alone = |op| (op, LookedUp::default());
         let decision = match write {
-            Write::Op(op) => self.decide(op, requester, &self.view(requester)),
+            Write::Op(op) => self.decide_op(op, requester, &self.view(requester)),
             Write::SetAcl(set_acl) => self.decide_set_acl(set_acl, requester),
-            Write::Multi(ops) => self.decide_multi(ops, requester, time_ms),
+            Write::Multi(ops) => self.decide_multi(ops, requester, time_ms).map(alone),
             // Only the sweeper may do this. ZooKeeper lets any client delete any empty persistent
             // znode with it, whatever the access control lists say.
             Write::DeleteContainer(_) => Err(ErrorCode::UNIMPLEMENTED),
             Write::Reconfig(_) if self.settings.reconfig_enabled => Err(ErrorCode::UNIMPLEMENTED),
             Write::Reconfig(_) => Err(ErrorCode::RECONFIG_DISABLED),
-            Write::CloseSession => Ok(self.decide_close_session(requester.session)),
+            Write::CloseSession => Ok(alone(self.decide_close_session(requester.session))),
         };
-        let decision = decision.and_then(|op| match op.about_bytes() {
-            ..=TXN_BYTES_ALWAYS => Ok(op),
+        let decision = decision.and_then(|decided| match decided.0.about_bytes() {
+            ..=TXN_BYTES_ALWAYS => Ok(decided),
             // Earlier requests created the ephemerals whose paths it names.
-            ..=TXN_BYTES_MAX if matches!(write, Write::CloseSession) => Ok(op),
-            bytes if bytes <= txn_bytes_max(write.encoded_len()) => Ok(op),
+            ..=TXN_BYTES_MAX if matches!(write, Write::CloseSession) => Ok(decided),
+            bytes if bytes <= txn_bytes_max(write.encoded_len()) => Ok(decided),
             _ => Err(ErrorCode::BAD_ARGUMENTS),
         });
-        self.txn(requester, time_ms, decision.unwrap_or_else(TxnOp::Error))
+        let (op, looked_up) = decision.unwrap_or_else(|code| alone(TxnOp::Error(code)));
+        Decided { txn: self.txn(requester, time_ms, op), looked_up }
     }
 
     /// Decides the creation of a session. The server chooses the id, which must be new.
@@ -119,7 +127,7 @@ impl Core {
     }
 
     /// Decides a single operation or one of a multi.
-    fn decide(&self, op: &MultiOp, requester: &Requester, view: &View<'_>) -> Decision {
+    fn decide_op(&self, op: &MultiOp, requester: &Requester, view: &View<'_>) -> Decision {
         match op {
             MultiOp::Create(create) => self.decide_create(create, requester, view),
             MultiOp::Delete(delete) => self.decide_delete(delete, requester, view),
@@ -128,13 +136,18 @@ impl Core {
         }
     }
 
-    fn decide_multi(&self, ops: &[MultiOp], requester: &Requester, time_ms: i64) -> Decision {
+    fn decide_multi(
+        &self,
+        ops: &[MultiOp],
+        requester: &Requester,
+        time_ms: i64,
+    ) -> Result<TxnOp, ErrorCode> {
         let mut view = self.view(requester);
         let mut decided = Vec::with_capacity(ops.len());
         let ops = ops.iter().map(create::normalised).collect::<Result<Vec<_>, _>>()?;
         let (mut counts, mut bytes, mut bytes_max) = (0, 0, None);
         for (index, op) in ops.iter().enumerate() {
-            let decision = self.decide(op, requester, &view).and_then(|txn| {
+            let decision = self.decide_op(op, requester, &view).and_then(|(txn, _)| {
                 counts += usize::from(is_count(&txn));
                 bytes += txn.about_bytes();
                 // Decisions take memory, so the first one beyond the limit refuses the multi.
@@ -202,14 +215,17 @@ impl Core {
         if is_built_in || path.contains('\0') {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let parent = view.get(parent).ok_or(ErrorCode::NO_NODE)?;
+        let (parent_place, parent) = view.look_up(parent);
+        let parent = parent.ok_or(ErrorCode::NO_NODE)?;
         view.authorizer.permits(&parent.acl, Permissions::DELETE)?;
-        let znode = view.get(path).ok_or(ErrorCode::NO_NODE)?;
+        let (place, znode) = view.look_up(path);
+        let znode = znode.ok_or(ErrorCode::NO_NODE)?;
         check_version(znode.stat.version, delete.version)?;
         if znode.num_children > 0 {
             return Err(ErrorCode::NOT_EMPTY);
         }
-        Ok(TxnOp::Delete { path: znode.path.clone() })
+        let looked_up = self.tree.looked_up(place, parent_place);
+        Ok((TxnOp::Delete { path: znode.path.clone() }, looked_up))
     }
 
     fn decide_set_data(
@@ -220,7 +236,8 @@ impl Core {
     ) -> Decision {
         self.check_session(requester)?;
         let path = valid(&set_data.path)?;
-        let znode = view.get(path).ok_or(ErrorCode::NO_NODE)?;
+        let (place, znode) = view.look_up(path);
+        let znode = znode.ok_or(ErrorCode::NO_NODE)?;
         view.authorizer.permits(&znode.acl, Permissions::WRITE)?;
         let data = set_data.data.as_ref();
         if let Some(quota) = QuotaZnode::at(path) {
@@ -238,17 +255,20 @@ impl Core {
             self.quotas.admit(&self.tree, path, change)?;
         }
         let version = check_version(znode.stat.version, set_data.version)?;
-        Ok(TxnOp::SetData { path: znode.path.clone(), data: set_data.data.clone(), version })
+        let (path, data) = (znode.path.clone(), set_data.data.clone());
+        Ok((TxnOp::SetData { path, data, version }, self.tree.looked_up(place, None)))
     }
 
     fn decide_set_acl(&self, set_acl: &SetAcl, requester: &Requester) -> Decision {
         self.check_session(requester)?;
         let path = valid(&set_acl.path)?;
         let acl = acl::fix_up(set_acl.acl.as_deref(), &requester.identities, &self.settings)?;
-        let znode = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
+        let place = self.tree.find(path);
+        let znode = self.tree.at(place).ok_or(ErrorCode::NO_NODE)?;
         self.authorizer(requester).permits(&znode.acl, Permissions::ADMIN)?;
         let version = check_version(znode.stat.aversion, set_acl.version)?;
-        Ok(TxnOp::SetAcl { path: znode.path.clone(), acl, version })
+        let op = TxnOp::SetAcl { path: znode.path.clone(), acl, version };
+        Ok((op, self.tree.looked_up(Some(place), None)))
     }
 
     fn decide_check(&self, check: &Check, requester: &Requester, view: &View<'_>) -> Decision {
@@ -257,7 +277,7 @@ impl Core {
         let znode = view.get(path).ok_or(ErrorCode::NO_NODE)?;
         view.authorizer.permits(&znode.acl, Permissions::READ)?;
         let version = check_version(znode.stat.version, check.version)?;
-        Ok(TxnOp::Check { path: znode.path.clone(), version })
+        Ok((TxnOp::Check { path: znode.path.clone(), version }, LookedUp::default()))
     }
 
     fn check_session(&self, requester: &Requester) -> Result<(), ErrorCode> {

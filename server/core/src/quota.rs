@@ -9,7 +9,7 @@ use std::fmt;
 use bytes::Bytes;
 use zoolet_protocol::ErrorCode;
 
-use crate::tree::{Tree, Znode};
+use crate::tree::{Data, Tree, Znode};
 
 const QUOTA_ROOT: &str = "/zookeeper/quota";
 const LIMITS: &str = "zookeeper_limits";
@@ -85,9 +85,9 @@ impl Quotas {
         let limits = tree.get(&format!("{QUOTA_ROOT}{quota}/{LIMITS}"));
         let stats = tree.get(&format!("{QUOTA_ROOT}{quota}/{STATS}"));
         let Some(limits) = limits else { return Ok(()) };
-        let limits = StatsTrack::parse(limits.data.as_ref()).ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        let limits = StatsTrack::of(limits).ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let Some(stats) = stats else { return Ok(()) };
-        let stats = StatsTrack::parse(stats.data.as_ref()).ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        let stats = StatsTrack::of(stats).ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let exceeds = |delta: i64, hard_limit: &str, counter: &str| {
             let hard_limit = limits.value(hard_limit);
             delta != 0 && hard_limit > -1 && stats.value(counter).saturating_add(delta) > hard_limit
@@ -148,14 +148,14 @@ impl Quotas {
         track.set("count", below.znodes as i64);
         track.set("bytes", below.data_bytes as i64);
         let stats = format!("{QUOTA_ROOT}{path}/{STATS}");
-        tree.update(&stats, |stats| stats.data = Some(track.to_string().into()));
+        tree.update(&stats, |stats| stats.data = Some(track.to_data()));
     }
 
     /// The quotas on znodes right below the root, for monitoring: name, limits, counters.
     pub(crate) fn top_level(&self, tree: &Tree) -> Vec<(String, StatsTrack, StatsTrack)> {
         let track = |quota: &str, name: &str| {
             let znode = tree.get(&format!("{QUOTA_ROOT}{quota}/{name}"))?;
-            StatsTrack::parse(znode.data.as_ref())
+            StatsTrack::of(znode)
         };
         self.paths
             .iter()
@@ -172,10 +172,10 @@ fn add(tree: &mut Tree, quota: &str, change: Change) {
     tree.update(&format!("{QUOTA_ROOT}{quota}/{STATS}"), |stats| {
         // This server refuses counters that it cannot parse. If the files of another server contain
         // some, counting starts again.
-        let mut track = StatsTrack::parse(stats.data.as_ref()).unwrap_or_default();
+        let mut track = StatsTrack::of(stats).unwrap_or_default();
         track.add("count", change.count);
         track.add("bytes", change.bytes);
-        stats.data = Some(track.to_string().into());
+        stats.data = Some(track.to_data());
     });
 }
 
@@ -214,6 +214,20 @@ impl StatsTrack {
     /// Parses the data. `None` if ZooKeeper could not parse it.
     #[must_use]
     pub fn parse(text: Option<&Bytes>) -> Option<Self> {
+        Self::parse_text(text.map(Bytes::as_ref))
+    }
+
+    /// Parses the data of a znode.
+    fn of(znode: &Znode) -> Option<Self> {
+        Self::parse_text(znode.data.as_deref())
+    }
+
+    /// The data for a znode.
+    fn to_data(&self) -> Data {
+        Data::copied(self.to_string().as_bytes())
+    }
+
+    fn parse_text(text: Option<&[u8]>) -> Option<Self> {
         let text = text.map_or("", |text| std::str::from_utf8(text).unwrap_or("not UTF-8"));
         let mut track = Self::default();
         let pairs = text.split([',', ';']).enumerate();

@@ -66,7 +66,7 @@ impl Core {
         let znode = self.readable(path, authorizer)?;
         Ok(match lookup {
             Lookup::Exists(_) => Response::Stat(znode.stat()),
-            Lookup::GetData(_) => Response::Data(znode.data.clone(), znode.stat()),
+            Lookup::GetData(_) => Response::Data(znode.data_bytes(), znode.stat()),
             Lookup::GetChildren(_) => Response::Names(self.tree.child_names(path)),
             Lookup::GetChildren2(_) => {
                 Response::NamesStat(self.tree.child_names(path), znode.stat())

@@ -9,7 +9,7 @@ use crate::acl::AclList;
 use crate::core::Core;
 use crate::quota::{QuotaZnode, Quotas};
 use crate::settings::Settings;
-use crate::tree::{StatPersisted, Tree, Znode};
+use crate::tree::{Data, LookedUp, StatPersisted, Tree, Znode};
 
 /// Takes the parts of a snapshot in their order and makes a [`Core`] of them.
 ///
@@ -107,6 +107,7 @@ impl Restore {
         acl: Option<Arc<[Acl]>>,
         stat: StatPersisted,
     ) -> Result<(), RestoreError> {
+        let data = data.as_deref().map(Data::copied);
         if path.is_root() {
             if std::mem::replace(&mut self.has_root, true) {
                 return Err(RestoreError::Twice(path));
@@ -122,10 +123,12 @@ impl Restore {
         if !self.has_root {
             return Err(RestoreError::ParentMissing(path));
         }
-        if path.parent().is_none_or(|parent| self.core.tree.get(parent).is_none()) {
+        let tree = &self.core.tree;
+        let places = path.parent().map(|above| tree.places(LookedUp::default(), &path, above));
+        let Some(places) = places.filter(|places| places.parent.has_znode()) else {
             return Err(RestoreError::ParentMissing(path));
-        }
-        if self.core.tree.get(&path).is_some() {
+        };
+        if places.znode.has_znode() {
             return Err(RestoreError::Twice(path));
         }
         let acl = acl.map_or(AclList::OPEN, |acl| self.core.tree.acl_lists().intern(&acl));
@@ -135,7 +138,9 @@ impl Restore {
         {
             self.core.quotas.insert(quota);
         }
-        self.core.tree.insert(Znode::restored(path, data, acl, stat));
+        let znode = Znode::restored(path, data, acl, stat);
+        let inserted = self.core.tree.insert_at(places, znode, |_| {});
+        inserted.expect("the parent is there");
         Ok(())
     }
 

@@ -1,16 +1,17 @@
 //! The tree of znodes.
 //!
-//! The znodes, with data, Stat and access control list, are kept in copy-on-write shards by a hash
-//! of their path. [`Tree::freeze`] copies one reference for each shard. A later change of a frozen
-//! shard copies the references of that shard, and only the znode that changes. The sorted names of
-//! the children are kept outside the shards: a snapshot does not need them.
+//! The znodes, with data, Stat and access control list, are in slots, which are copy-on-write
+//! (`slots.rs`): [`Tree::freeze`] takes microseconds. An index finds the slot of a path. The index and
+//! the sorted names of the children are not frozen: a snapshot does not need them.
 //!
-//! A change looks up the znode and its parent once each, because in a large tree no cache holds
-//! what a look-up reads.
+//! In a large tree no cache holds what a look-up reads. So a decision hands on where it has found the
+//! znode and its parent ([`LookedUp`]), and the change looks up neither again.
 
 mod check;
 mod children;
+mod data;
 mod names;
+mod slots;
 mod znode;
 
 use std::hash::BuildHasher;
@@ -20,7 +21,9 @@ use hashbrown::DefaultHashBuilder;
 use zoolet_protocol::{Acl, Names, ZPath, Zxid};
 
 use self::children::AllChildren;
+pub use self::data::Data;
 use self::names::CachedBytes;
+use self::slots::{Groups, Slot, Slots};
 pub use self::znode::{StatPersisted, Znode};
 use crate::acl::{AclList, AclLists};
 use crate::limits::WALKED_ZNODES_MAX;
@@ -28,17 +31,16 @@ use crate::parts::{self, Parts};
 use crate::read::number;
 use crate::sorted_paths::SortedPaths;
 
-/// With a million znodes, a shard that must be copied has four thousand references. An empty tree
-/// with this many shards is small.
-const SHARDS: usize = 256;
-
-type Shard = Parts<Arc<Znode>>;
-
 /// All znodes.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    shards: Box<[Arc<Shard>]>,
+    slots: Slots,
+    /// The slot of each path.
+    index: Parts<Slot>,
     hasher: DefaultHashBuilder,
+    /// Changes whenever a znode comes or goes, and begins with a random number: what was looked up
+    /// is right as long as this is the same, and never right in another tree.
+    edition: u64,
     /// The children of each znode that has some.
     children: AllChildren,
     acl_lists: AclLists,
@@ -49,15 +51,33 @@ pub(crate) struct Tree {
     cached_bytes: CachedBytes,
 }
 
-/// The hash of a path in one tree.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PathHash(u32);
+/// Where a path is in a tree: its hash, and the slot of its znode, if there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    hash: u32,
+    slot: Option<Slot>,
+}
 
-impl PathHash {
-    /// The shard of the path: the lowest bits. `Parts` uses the others.
-    fn shard(self) -> usize {
-        self.0 as usize % SHARDS
+impl Place {
+    pub(crate) fn has_znode(self) -> bool {
+        self.slot.is_some()
     }
+}
+
+/// Where a znode and its parent are, or would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) znode: Place,
+    pub(crate) parent: Place,
+}
+
+/// The places that a decision has looked up; none by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LookedUp {
+    znode: Option<Place>,
+    parent: Option<Place>,
+    /// The edition of the tree in which they are right.
+    edition: u64,
 }
 
 /// The number of znodes at and below a path, and the bytes of their data.
@@ -85,17 +105,19 @@ impl Tree {
     /// A tree with nothing but a root.
     pub(crate) fn with_root(root: Znode) -> Self {
         assert!(root.path.is_root(), "the root of a tree has the path /, not {}", root.path);
+        let hasher = DefaultHashBuilder::default();
         let mut tree = Self {
-            shards: vec![Arc::default(); SHARDS].into(),
-            hasher: DefaultHashBuilder::default(),
+            slots: Slots::default(),
+            index: Parts::default(),
+            edition: hasher.hash_one(0),
+            hasher,
             children: AllChildren::default(),
             acl_lists: AclLists::default(),
             count: 0,
             size_bytes: 0,
             cached_bytes: CachedBytes::default(),
         };
-        let hash = tree.hash(&root.path);
-        tree.put(hash, root);
+        tree.put(tree.find(&root.path), root);
         tree
     }
 
@@ -129,22 +151,50 @@ impl Tree {
         self.size_bytes
     }
 
+    /// Where `path` is. The empty string names the root, as in ZooKeeper.
+    pub(crate) fn find(&self, path: &str) -> Place {
+        let path = if path.is_empty() { "/" } else { path };
+        let hash = parts::folded(self.hasher.hash_one(path));
+        let is_it = |slot: &Slot| self.slots.get(*slot).is_some_and(|znode| &*znode.path == path);
+        Place { hash, slot: self.index.find(hash, is_it).copied() }
+    }
+
+    /// The znode at a place.
+    pub(crate) fn at(&self, place: Place) -> Option<&Znode> {
+        self.slots.get(place.slot?)
+    }
+
     /// The znode at `path`. The empty string names the root, as in ZooKeeper.
     pub(crate) fn get(&self, path: &str) -> Option<&Znode> {
-        let path = if path.is_empty() { "/" } else { path };
-        let hash = self.hash(path);
-        self.shards[hash.shard()].find(hash.0, |znode| &*znode.path == path).map(Arc::as_ref)
+        self.at(self.find(path))
     }
 
-    /// The hash of a path, for look-ups.
-    pub(crate) fn hash(&self, path: &str) -> PathHash {
-        PathHash(parts::folded(self.hasher.hash_one(path)))
+    /// What a decision hands on of the places that it has looked up.
+    pub(crate) fn looked_up(&self, znode: Option<Place>, parent: Option<Place>) -> LookedUp {
+        LookedUp { znode, parent, edition: self.edition }
     }
 
-    /// The znode at `path`, to be changed. The caller keeps `size_bytes` right.
-    fn get_mut(&mut self, hash: PathHash, path: &str) -> Option<&mut Znode> {
-        let shard = Arc::make_mut(&mut self.shards[hash.shard()]);
-        shard.find_mut(hash.0, |znode| &*znode.path == path).map(Arc::make_mut)
+    /// Where the znode at `path` is, as it was looked up, or looked up again if a znode came or went
+    /// since.
+    pub(crate) fn place(&self, looked_up: LookedUp, path: &str) -> Place {
+        let known = looked_up.znode.filter(|_| looked_up.edition == self.edition);
+        self.place_of(known, path)
+    }
+
+    /// Where the znode at `path` is and its parent, as [`Tree::place`].
+    pub(crate) fn places(&self, looked_up: LookedUp, path: &str, parent: &str) -> Places {
+        let known = looked_up.parent.filter(|_| looked_up.edition == self.edition);
+        Places { znode: self.place(looked_up, path), parent: self.place_of(known, parent) }
+    }
+
+    fn place_of(&self, known: Option<Place>, path: &str) -> Place {
+        match known {
+            Some(place) => {
+                debug_assert_eq!(place, self.find(path), "{path} is where it was looked up");
+                place
+            }
+            None => self.find(path),
+        }
     }
 
     /// Changes the znode at `path`, and returns what `change` returns. `None` if there is no such
@@ -154,18 +204,16 @@ impl Tree {
         path: &str,
         change: impl FnOnce(&mut Znode) -> T,
     ) -> Option<T> {
-        let path = if path.is_empty() { "/" } else { path };
-        self.update_at(self.hash(path), path, change)
+        self.update_at(self.find(path), change)
     }
 
-    /// [`Tree::update`] with the hash of the path.
+    /// [`Tree::update`] of the znode at a place.
     pub(crate) fn update_at<T>(
         &mut self,
-        hash: PathHash,
-        path: &str,
+        place: Place,
         change: impl FnOnce(&mut Znode) -> T,
     ) -> Option<T> {
-        let znode = self.get_mut(hash, path)?;
+        let znode = self.slots.get_mut(place.slot?)?;
         let before = znode.data_length();
         let result = change(znode);
         let after = znode.data_length();
@@ -181,56 +229,52 @@ impl Tree {
     /// znode has the path.
     pub(crate) fn insert(&mut self, znode: Znode) {
         let path = znode.path.clone();
-        let inserted = self.insert_at(self.hash(&path), znode, |_| {});
+        let parent = path.parent().expect("the root is never inserted");
+        let places = self.places(LookedUp::default(), &path, parent);
+        let inserted = self.insert_at(places, znode, |_| {});
         assert!(inserted.is_some(), "the parent of {path} exists");
     }
 
     /// Inserts a znode below its parent, which `change` changes, but not its data. `None` if there
-    /// is no parent; then nothing changes.
-    ///
-    /// # Panics
-    ///
-    /// If the znode is the root. The caller makes sure that no znode has the path.
+    /// is no parent; then nothing changes. The caller makes sure that no znode has the path, and
+    /// that the places are those of the path and its parent.
     pub(crate) fn insert_at(
         &mut self,
-        hash: PathHash,
+        places: Places,
         znode: Znode,
         change: impl FnOnce(&mut Znode),
     ) -> Option<()> {
-        let parent = znode.path.parent().expect("the root is never inserted");
-        let parent_hash = self.hash(parent);
-        let shard = Arc::make_mut(&mut self.shards[parent_hash.shard()]);
-        let parent = shard.find_mut(parent_hash.0, |znode| &*znode.path == parent)?;
-        let parent = Arc::make_mut(parent);
+        let parent = self.slots.get_mut(places.parent.slot?)?;
         change(parent);
         parent.num_children += 1;
         let siblings = self.children.get_or_add(&mut parent.children);
         siblings.insert(znode.path.clone(), &mut self.cached_bytes);
-        self.put(hash, znode);
+        self.put(places.znode, znode);
         Some(())
     }
 
-    /// Puts a znode into its shard and leaves its parent unchanged.
-    fn put(&mut self, hash: PathHash, znode: Znode) {
+    /// Puts a znode into a slot and leaves its parent unchanged.
+    fn put(&mut self, place: Place, znode: Znode) {
+        self.edition = self.edition.wrapping_add(1);
         self.count += 1;
         self.size_bytes += znode.path.len() + znode.data_length();
-        Arc::make_mut(&mut self.shards[hash.shard()]).insert(hash.0, Arc::new(znode));
+        let slot = self.slots.insert(znode);
+        self.index.insert(place.hash, slot);
     }
 
     /// Removes a znode without children, and changes its parent with `change`, but not its data.
-    /// `None` if there is no znode at `path`, or if it has children; the parent, if there is one, is
-    /// changed all the same. The root is never removed.
-    pub(crate) fn remove(
+    /// `None` if there is no znode, or if it has children; the parent, if there is one, is changed
+    /// all the same. The caller makes sure that the places are those of `path` and its parent.
+    pub(crate) fn remove_at(
         &mut self,
+        places: Places,
         path: &ZPath,
         change: impl FnOnce(&mut Znode),
-    ) -> Option<Arc<Znode>> {
-        let parent = path.parent()?;
-        let removed = self.take_childless(path);
-        let hash = self.hash(parent);
-        let shard = Arc::make_mut(&mut self.shards[hash.shard()]);
-        let parent = shard.find_mut(hash.0, |znode| &*znode.path == parent).map(Arc::make_mut);
-        let Some(parent) = parent else { return removed };
+    ) -> Option<Znode> {
+        let removed = self.take_childless(places.znode);
+        let Some(parent) = places.parent.slot.and_then(|slot| self.slots.get_mut(slot)) else {
+            return removed;
+        };
         change(parent);
         let removed = removed?;
         parent.num_children -= 1;
@@ -246,27 +290,30 @@ impl Tree {
     /// Removes znodes and returns those that it removed: it leaves znodes that have children. It
     /// changes each parent once for all consecutive children, and sets the parent's pzxid to
     /// `zxid`.
-    pub(crate) fn remove_all(&mut self, paths: &SortedPaths, zxid: Zxid) -> Vec<Arc<Znode>> {
+    pub(crate) fn remove_all(&mut self, paths: &SortedPaths, zxid: Zxid) -> Vec<Znode> {
         let mut gone = Vec::with_capacity(paths.len());
         let mut paths = paths.iter().peekable();
         while let Some(first) = paths.next() {
             let parent = first.parent().expect("the root is never removed");
             let since = gone.len();
-            gone.extend(self.take_childless(first));
+            gone.extend(self.take_childless(self.find(first)));
             while let Some(next) = paths.next_if(|next| next.parent() == Some(parent)) {
-                gone.extend(self.take_childless(next));
+                gone.extend(self.take_childless(self.find(next)));
             }
             self.unlist(parent, &gone[since..], zxid);
         }
         gone
     }
 
-    /// Takes a znode without children out of its shard and leaves its parent unchanged.
-    fn take_childless(&mut self, path: &str) -> Option<Arc<Znode>> {
-        let hash = self.hash(path);
-        let shard = Arc::make_mut(&mut self.shards[hash.shard()]);
-        let is_it = |znode: &Arc<Znode>| &*znode.path == path;
-        let znode = shard.remove_if(hash.0, is_it, |znode| znode.num_children == 0)?;
+    /// Takes a znode without children out of its slot and leaves its parent unchanged.
+    fn take_childless(&mut self, place: Place) -> Option<Znode> {
+        let slot = place.slot?;
+        if self.slots.get(slot)?.num_children != 0 {
+            return None;
+        }
+        let znode = self.slots.remove(slot)?;
+        self.index.remove(place.hash, |other| *other == slot);
+        self.edition = self.edition.wrapping_add(1);
         self.count -= 1;
         self.size_bytes -= znode.path.len() + znode.data_length();
         Some(znode)
@@ -274,10 +321,8 @@ impl Tree {
 
     /// Takes removed znodes, which are in the order of their paths, off the children of their
     /// parent.
-    fn unlist(&mut self, parent: &str, gone: &[Arc<Znode>], zxid: Zxid) {
-        let hash = self.hash(parent);
-        let shard = Arc::make_mut(&mut self.shards[hash.shard()]);
-        let parent = shard.find_mut(hash.0, |znode| &*znode.path == parent).map(Arc::make_mut);
+    fn unlist(&mut self, parent: &str, gone: &[Znode], zxid: Zxid) {
+        let parent = self.find(parent).slot.and_then(|slot| self.slots.get_mut(slot));
         let Some(parent) = parent else { return };
         parent.num_children -=
             i32::try_from(gone.len()).expect("the number of children was an i32 before");
@@ -335,17 +380,17 @@ impl Tree {
 
     /// Counts the znodes at and below `path`.
     pub(crate) fn below(&self, path: &str) -> Below {
-        self.few_below(path).unwrap_or_else(|| below(&self.shards, path))
+        self.few_below(path).unwrap_or_else(|| below(self.iter(), path))
     }
 
     /// All znodes, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Znode> {
-        self.shards.iter().flat_map(|shard| shard.iter()).map(Arc::as_ref)
+        self.slots.iter()
     }
 
     /// All znodes as they are now, in no order. Later changes do not show in the result.
     pub(crate) fn freeze(&self) -> FrozenTree {
-        FrozenTree { shards: self.shards.clone(), count: self.count }
+        FrozenTree { znodes: self.slots.freeze(), count: self.count }
     }
 }
 
@@ -359,29 +404,29 @@ impl Tree {
 /// ```
 #[derive(Debug, Clone)]
 pub struct FrozenTree {
-    shards: Box<[Arc<Shard>]>,
+    znodes: Groups,
     pub(crate) count: usize,
 }
 
 impl FrozenTree {
     /// All znodes, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Znode> {
-        self.shards.iter().flat_map(|shard| shard.iter()).map(Arc::as_ref)
+        self.znodes.iter()
     }
 
     /// The number of descendants of the znode at `path`, which must not be the root. 0 if there is
     /// no such znode.
     #[must_use]
     pub fn descendants(&self, path: &str) -> i32 {
-        number(below(&self.shards, path).znodes.saturating_sub(1))
+        number(below(self.iter(), path).znodes.saturating_sub(1))
     }
 }
 
 /// Counts the znodes at and below `path` by going through all znodes. For many znodes this is ten
 /// times as fast as looking each of them up.
-fn below(shards: &[Arc<Shard>], path: &str) -> Below {
+fn below<'a>(znodes: impl Iterator<Item = &'a Znode>, path: &str) -> Below {
     let mut below = Below::default();
-    for znode in shards.iter().flat_map(|shard| shard.iter()) {
+    for znode in znodes {
         if let Some(rest) = znode.path.strip_prefix(path)
             && (rest.is_empty() || rest.starts_with('/'))
         {
@@ -402,9 +447,14 @@ mod tests {
     }
 
     fn insert(tree: &mut Tree, at: &str, data: &'static [u8]) {
-        let data = Some(bytes::Bytes::from_static(data));
+        let data = Some(Data::copied(data));
         let owner = EphemeralOwner::default();
         tree.insert(Znode::created(path(at), data, AclList::OPEN, owner, Zxid(1), 0));
+    }
+
+    fn remove(tree: &mut Tree, path: &ZPath, zxid: Zxid) {
+        let places = tree.places(LookedUp::default(), path, path.parent().unwrap());
+        tree.remove_at(places, path, |parent| parent.stat.pzxid = zxid).unwrap();
     }
 
     /// A tree in which `/wide` has this many children.
@@ -429,7 +479,7 @@ mod tests {
 
             insert(&mut tree, "/wide/new", b"");
             assert_eq!(tree.child_names("/wide").len(), znodes + 1);
-            tree.remove(&path("/wide/new"), |_| {}).unwrap();
+            remove(&mut tree, &path("/wide/new"), Zxid(9));
             assert_eq!(tree.child_names("/wide"), first);
             let mut all = SortedPaths::default();
             for number in 0..znodes {
@@ -480,7 +530,7 @@ mod tests {
             }
             assert_eq!(at_once.remove_all(&gone, Zxid(9)).len(), gone.len());
             for path in gone.iter() {
-                one_by_one.remove(path, |parent| parent.stat.pzxid = Zxid(9)).unwrap();
+                remove(&mut one_by_one, path, Zxid(9));
             }
             assert_eq!(at_once.get("/wide"), one_by_one.get("/wide"));
             assert_eq!(at_once.child_names("/wide"), one_by_one.child_names("/wide"));
@@ -490,5 +540,33 @@ mod tests {
                 (one_by_one.count, one_by_one.size_bytes)
             );
         }
+    }
+
+    #[test]
+    fn what_was_looked_up_is_used_until_a_znode_comes_or_goes() {
+        let mut tree = wide(1);
+        let (known, absent) = ("/wide/00000", "/wide/new");
+        let handed_on =
+            |tree: &Tree, path| tree.looked_up(Some(tree.find(path)), Some(tree.find("/wide")));
+        let (of_known, of_absent) = (handed_on(&tree, known), handed_on(&tree, absent));
+        let is_used = |tree: &Tree| of_absent.edition == tree.edition;
+        tree.update("/wide", |znode| znode.data = None);
+        assert!(is_used(&tree), "a change leaves each znode where it is");
+        let places = tree.places(of_known, known, "/wide");
+        assert_eq!((places.znode, places.parent), (tree.find(known), tree.find("/wide")));
+
+        insert(&mut tree, absent, b"");
+        assert!(!is_used(&tree));
+        assert!(tree.place(of_absent, absent).has_znode());
+        remove(&mut tree, &path(known), Zxid(9));
+        assert!(!tree.place(of_known, known).has_znode());
+        insert(&mut tree, "/wide/other", b"");
+        assert!(!tree.place(of_known, known).has_znode(), "another znode is in its slot");
+    }
+
+    #[test]
+    fn what_one_tree_has_looked_up_is_not_used_in_another() {
+        let (one, other) = (wide(2), wide(2));
+        assert_ne!(one.edition, other.edition);
     }
 }

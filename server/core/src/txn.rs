@@ -5,6 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zoolet_protocol::{Acl, CreateKind, ErrorCode, OpCode, SessionId, Xid, ZPath, Zxid};
 
+use crate::tree::LookedUp;
+
 /// The decision about one write: ZooKeeper's `TxnHeader` with its record.
 ///
 /// ```
@@ -27,6 +29,50 @@ pub struct Txn {
     pub time_ms: i64,
     /// What it does.
     pub op: TxnOp,
+}
+
+/// A transaction with the places in the tree that its decision has looked up, so that
+/// [`Core::apply_decided`](crate::Core::apply_decided) need not look them up again.
+///
+/// A [`Txn`] of a log has no such places: `Decided::from` makes one that is looked up when it is
+/// applied.
+///
+/// ```
+/// use zoolet_core::{ConnectionId, Core, Requester, Settings};
+/// use zoolet_protocol::{Delete, Expect, MultiOp, SessionId, Write, Xid};
+///
+/// let mut core = Core::new(Settings::default());
+/// core.apply(&core.prepare_create_session(SessionId(1), 30_000, 0));
+/// let requester = Requester::new(SessionId(1), ConnectionId(1), Xid(1));
+/// let delete = Delete { path: "/none".into(), version: Expect::Any };
+/// let decided = core.decide(&Write::Op(MultiOp::Delete(delete)), &requester, 0);
+/// assert!(decided.txn().op.is_refusal());
+/// assert!(core.apply_decided(&decided).reply.is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    pub(crate) txn: Txn,
+    pub(crate) looked_up: LookedUp,
+}
+
+impl Decided {
+    /// The transaction.
+    #[must_use]
+    pub fn txn(&self) -> &Txn {
+        &self.txn
+    }
+
+    /// The transaction alone.
+    #[must_use]
+    pub fn into_txn(self) -> Txn {
+        self.txn
+    }
+}
+
+impl From<Txn> for Decided {
+    fn from(txn: Txn) -> Self {
+        Self { txn, looked_up: LookedUp::default() }
+    }
 }
 
 /// What a transaction does.

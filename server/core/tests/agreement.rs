@@ -146,7 +146,7 @@ fn take(core: &mut Core, step: Step, now_ms: i64) {
         Step::CreateSession(_) => {}
         Step::SetQuota(path) => set_quota(core, path, now_ms),
         Step::Write(session, write) => {
-            core.apply(&core.prepare(&write, &requester(session, 1), now_ms));
+            core.apply_decided(&core.decide(&write, &requester(session, 1), now_ms));
         }
         Step::Watch(connection, watch) => drop(core.watch(&watch, &requester(1, connection))),
         Step::List(path) => {
@@ -208,7 +208,7 @@ fn restarted(core: &Core) -> Core {
         restore.session(*session, *timeout_ms);
     }
     for znode in frozen.znodes() {
-        let (path, data) = (znode.path.clone(), znode.data.clone());
+        let (path, data) = (znode.path.clone(), znode.data_bytes());
         let acl = znode.acl.entries().map(Into::into);
         restore.znode(path, data, acl, znode.stat).expect("a frozen tree is whole");
     }
@@ -272,6 +272,31 @@ proptest! {
         for (now_ms, step) in (0..).zip(steps) {
             take(&mut core, step, now_ms);
             check(&core)?;
+        }
+    }
+
+    #[test]
+    fn a_late_decision_has_the_effects_of_its_transaction(
+        batches in vec(vec((1..3_i64, write()), 1..6), 1..12)
+    ) {
+        let (mut core, mut other) = (Core::new(Settings::default()), Core::new(Settings::default()));
+        for (now_ms, batch) in (0..).zip(batches) {
+            for session in [SessionId(1), SessionId(2)] {
+                if !core.has_session(session) {
+                    let txn = core.prepare_create_session(session, 30_000, now_ms);
+                    prop_assert_eq!(core.apply(&txn), other.apply(&txn));
+                }
+            }
+            // All of a batch are decided before the first of them is applied.
+            let decide = |(session, write): &(i64, Write)| {
+                core.decide(write, &requester(*session, 1), now_ms)
+            };
+            let batch: Vec<_> = batch.iter().map(decide).collect();
+            for decided in batch {
+                prop_assert_eq!(core.apply_decided(&decided), other.apply(decided.txn()));
+            }
+            let (znodes, others) = (core.freeze(), other.freeze());
+            prop_assert_eq!(znodes.znodes(), others.znodes());
         }
     }
 

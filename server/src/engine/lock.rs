@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
-use zoolet_core::{Audience, Core, Effects, FiredEvent, Requester, Totals, Txn, TxnOp};
+use zoolet_core::{Audience, Core, Decided, Effects, FiredEvent, Requester, Totals, Txn, TxnOp};
 use zoolet_protocol::{
     ErrorCode, Read, ReplyHeader, Response, SessionId, Watch, WatchedEvent, Write, Xid, Zxid,
     encode_event,
@@ -384,7 +384,7 @@ impl Engine {
     ) -> Result<Zxid, SessionEnded> {
         // The clock is read under the lock, so that times are in the order of zxids.
         let (zxid, txn) = self.change(peer, requester, Asked::Write(write), |core| {
-            core.prepare(write, requester, self.clock.wall_ms())
+            core.decide(write, requester, self.clock.wall_ms())
         })?;
         self.stats.namespaces.wrote(namespace, &txn);
         if self.config.settings.enforce_quota {
@@ -401,7 +401,7 @@ impl Engine {
         asked: Asked<'_>,
         code: ErrorCode,
     ) -> Result<Zxid, SessionEnded> {
-        let refuse = |core: &Core| core.refuse(requester, code, self.clock.wall_ms());
+        let refuse = |core: &Core| core.refuse(requester, code, self.clock.wall_ms()).into();
         self.change(peer, requester, asked, refuse).map(|(zxid, _)| zxid)
     }
 
@@ -410,7 +410,7 @@ impl Engine {
         peer: &Peer,
         requester: &Requester,
         asked: Asked<'_>,
-        prepare: impl FnOnce(&Core) -> Txn,
+        decide: impl FnOnce(&Core) -> Decided,
     ) -> Result<(Zxid, Txn), SessionEnded> {
         let mut wakers = Wakers::default();
         let mut state = self.state.write();
@@ -420,11 +420,11 @@ impl Engine {
         if !peer.outbox.is_open() {
             return Err(SessionEnded);
         }
-        let txn = prepare(&state.core);
+        let decided = decide(&state.core);
         let received_ms = peer.stats.request_received_ms();
-        let effects = self.commit(&mut state, &txn, (Origin::Client, received_ms), &mut wakers);
+        let effects = self.commit(&mut state, &decided, (Origin::Client, received_ms), &mut wakers);
         if let Some(audit) = &self.audit {
-            audit.decided(peer, requester, asked, &txn);
+            audit.decided(peer, requester, asked, decided.txn());
         }
         peer.count_woken(wakers.len());
         wakers.add(push_reply(state.lock_held(), peer, requester.xid, effects.zxid, effects.reply));
@@ -432,7 +432,7 @@ impl Engine {
         if let Some(session) = effects.ended {
             self.remove_session(session);
         }
-        Ok((effects.zxid, txn))
+        Ok((effects.zxid, decided.into_txn()))
     }
 
     /// Appends a transaction to the log, applies it, and pushes its events. The caller pushes the
@@ -441,17 +441,17 @@ impl Engine {
     pub(super) fn commit(
         &self,
         state: &mut State,
-        txn: &Txn,
+        decided: &Decided,
         received: (Origin, u64),
         wakers: &mut Wakers,
     ) -> Effects {
-        let (origin, received_ms) = received;
+        let (txn, (origin, received_ms)) = (decided.txn(), received);
         state.journal.append(txn, origin, || self.clock.at_ms(received_ms));
         if let (Some(audit), TxnOp::CloseSession { .. }) = (&self.audit, &txn.op) {
             let paths = state.core.ephemerals_after(txn.session, "", usize::MAX);
             audit.session_ended(txn.session, paths.iter(), txn.time_ms);
         }
-        let effects = state.core.apply(txn);
+        let effects = state.core.apply_decided(decided);
         self.stats.commits.add(1);
         let mut audience = Audience::default();
         for fired in &effects.events {
@@ -514,8 +514,8 @@ impl Engine {
             let mut state = self.state.write();
             let txn = state.core.prepare_sweep(path, self.clock.wall_ms());
             let received = (Origin::Server, self.clock.now_ms());
-            self.commit(&mut state, &txn, received, &mut wakers);
-            self.tell_hooks(ServerTxn::Sweep, txn.zxid);
+            let effects = self.commit(&mut state, &txn.into(), received, &mut wakers);
+            self.tell_hooks(ServerTxn::Sweep, effects.zxid);
             drop(state);
             self.stats.containers_swept.add(1);
             drop(wakers);

@@ -29,7 +29,7 @@ impl Engine {
         let mut state = self.state.write();
         let txn = state.core.prepare_create_session(session, timeout_ms, self.clock.wall_ms());
         let received = (Origin::Client, peer.stats.request_received_ms());
-        let effects = self.commit(&mut state, &txn, received, &mut wakers);
+        let effects = self.commit(&mut state, &txn.into(), received, &mut wakers);
         self.registry.insert_session(Arc::clone(&liveness));
         let outgoing = Outgoing { after: effects.zxid, message: response(session) };
         wakers.add(peer.push(state.lock_held(), outgoing));
@@ -101,8 +101,9 @@ impl Engine {
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
         let now_ms = self.clock.now_ms();
         self.stats.expiry_lag.record(now_ms.saturating_sub(liveness.timeout_at_ms()));
-        self.commit(&mut state, &txn, (Origin::Server, now_ms), &mut wakers);
-        self.tell_hooks(ServerTxn::Expiry(liveness.session), txn.zxid);
+        let received = (Origin::Server, now_ms);
+        let effects = self.commit(&mut state, &txn.into(), received, &mut wakers);
+        self.tell_hooks(ServerTxn::Expiry(liveness.session), effects.zxid);
         drop(state);
         self.remove_session(liveness.session);
         self.settled();

@@ -80,7 +80,7 @@ pub fn write_snapshot(frozen: &Frozen, output: impl Write) -> io::Result<()> {
     for znode in znodes {
         let path = if znode.path.is_root() { "" } else { znode.path.as_str() };
         out.put(&RawPath::from(path))?;
-        out.put(&znode.data)?;
+        out.put_data(znode.data.as_deref())?;
         out.put(&keys.get(&znode.acl).copied().unwrap_or(ACL_OPEN))?;
         out.put(&znode.stat)?;
     }
@@ -119,6 +119,14 @@ struct Summed<W> {
 }
 
 impl<W: Write> Summed<W> {
+    /// Writes a buffer with its length before it; -1 for null.
+    fn put_data(&mut self, data: Option<&[u8]>) -> io::Result<()> {
+        let Some(data) = data else { return self.put(&-1) };
+        count(data.len()).encode(&mut self.buffer);
+        self.buffer.extend_from_slice(data);
+        if self.buffer.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
+    }
+
     fn put(&mut self, field: &impl Encode) -> io::Result<()> {
         field.encode(&mut self.buffer);
         if self.buffer.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }

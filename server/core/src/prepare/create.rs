@@ -34,7 +34,8 @@ impl Core {
             Some(shared) => shared,
             None => acl::fix_up(acl, &requester.identities, &self.settings)?,
         };
-        let parent = view.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
+        let (parent_place, parent) = view.look_up(parent_path);
+        let parent = parent.ok_or(ErrorCode::NO_NODE)?;
         view.authorizer.permits(&parent.acl, Permissions::CREATE)?;
 
         let number = parent.stat.cversion;
@@ -44,7 +45,8 @@ impl Core {
             Cow::Borrowed(path)
         };
         let path = ZPath::parse(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
-        if view.get(&path).is_some() {
+        let (place, existing) = view.look_up(&path);
+        if existing.is_some() {
             return Err(ErrorCode::NODE_EXISTS);
         }
         if let EphemeralType::Ephemeral(_) = parent.stat.ephemeral_owner.ephemeral_type() {
@@ -60,14 +62,15 @@ impl Core {
             let bytes = create.data.as_ref().map_or(0, bytes::Bytes::len) as i64;
             self.quotas.admit(&self.tree, &path, Change { count: 1, bytes })?;
         }
-        Ok(TxnOp::Create(CreateTxn {
+        let create = CreateTxn {
             kind: create.kind,
             path,
             data: create.data.clone(),
             acl,
             ephemeral: create.flags.is_ephemeral(),
             parent_cversion: number.wrapping_add(1),
-        }))
+        };
+        Ok((TxnOp::Create(create), self.tree.looked_up(place, parent_place)))
     }
 
     /// Checks the flags and the time to live. This comes before all other checks.
@@ -103,7 +106,7 @@ fn with_number(path: &str, number: i32) -> String {
         *digit += (rest % 10) as u8;
         rest /= 10;
     }
-    text.push_str(std::str::from_utf8(&digits).expect("digits are ASCII"));
+    text.extend(digits.map(char::from));
     text
 }
 

@@ -6,7 +6,7 @@ use zoolet_protocol::{SessionId, Zxid};
 
 use crate::acl::{AclList, AclLists, Authorizer};
 use crate::ephemeral_owner::{EphemeralOwner, EphemeralType};
-use crate::tree::{Tree, Znode};
+use crate::tree::{Data, Place, Tree, Znode};
 use crate::txn::{CreateTxn, TxnOp};
 
 pub(super) struct View<'a> {
@@ -35,6 +35,15 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The znode at `path`, and where the tree has it: unknown if the overlay may hide that.
+    pub(super) fn look_up(&self, path: &str) -> (Option<Place>, Option<&Znode>) {
+        if !self.overlay.is_empty() {
+            return (None, self.get(path));
+        }
+        let place = self.tree.find(path);
+        (Some(place), self.tree.at(place))
+    }
+
     /// Adds a decision to the overlay.
     pub(super) fn assume(&mut self, op: &TxnOp, session: SessionId, zxid: Zxid, time_ms: i64) {
         match op {
@@ -59,7 +68,7 @@ impl<'a> View<'a> {
                 self.overlay.insert(path.to_string(), None);
             }
             TxnOp::SetData { path, data, version } => self.change(path, |znode| {
-                znode.data.clone_from(data);
+                znode.data = data.as_deref().map(Data::copied);
                 znode.stat.version = *version;
                 znode.stat.mzxid = zxid;
                 znode.stat.mtime = time_ms;
@@ -82,5 +91,6 @@ fn created(create: &CreateTxn, session: SessionId, zxid: Zxid, time_ms: i64) -> 
     let acl: AclList = AclLists::default().intern(&create.acl);
     let owner =
         EphemeralOwner::from(EphemeralType::of_created(create.kind, create.ephemeral, session));
-    Znode::created(create.path.clone(), create.data.clone(), acl, owner, zxid, time_ms)
+    let data = create.data.as_deref().map(Data::copied);
+    Znode::created(create.path.clone(), data, acl, owner, zxid, time_ms)
 }

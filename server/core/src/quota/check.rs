@@ -18,7 +18,7 @@ impl Quotas {
         findings.compare_index("the quotas", &listed, &limits.collect::<BTreeSet<_>>());
         for quota in self.paths.iter().filter(|quota| counts_everything(tree, quota)) {
             let stats = tree.get(&format!("{QUOTA_ROOT}{quota}/{STATS}"));
-            let track = stats.and_then(|stats| StatsTrack::parse(stats.data.as_ref()));
+            let track = stats.and_then(StatsTrack::of);
             let value = |key| track.as_ref().map_or(-1, |track| track.value(key));
             let below = tree.below(quota);
             let what = || format!("the counted znodes of the quota on {quota}");
@@ -51,16 +51,15 @@ fn counts_everything(tree: &Tree, quota: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use zoolet_protocol::{ZPath, Zxid};
 
     use super::*;
     use crate::acl::AclList;
     use crate::ephemeral_owner::EphemeralOwner;
-    use crate::tree::Znode;
+    use crate::tree::{Data, Znode};
 
     fn insert(tree: &mut Tree, path: &str, zxid: i64) {
-        let (path, data) = (ZPath::parse(path).unwrap(), Some(Bytes::from_static(b"12345")));
+        let (path, data) = (ZPath::parse(path).unwrap(), Some(Data::copied(b"12345")));
         let parent = path.parent().unwrap().to_owned();
         let owner = EphemeralOwner::default();
         tree.insert(Znode::created(path, data, AclList::OPEN, owner, Zxid(zxid), 0));
@@ -118,7 +117,7 @@ mod tests {
     fn check_accepts_counters_that_a_client_has_set() {
         let (mut tree, quotas) = filled();
         tree.update("/zookeeper/quota/a/zookeeper_stats", |stats| {
-            stats.data = Some(Bytes::from_static(b"count=7,bytes=7"));
+            stats.data = Some(Data::copied(b"count=7,bytes=7"));
             stats.stat.version = 1;
         });
         assert_eq!(found(&tree, &quotas), [""; 0]);

@@ -40,7 +40,7 @@ impl Tree {
         }
     }
 
-    /// The names of the children, which are kept outside the shards, and what is derived from them.
+    /// The names of the children, which are kept outside the slots, and what is derived from them.
     fn check_children(&self, wanted: &HashMap<&str, BTreeSet<&str>>, findings: &mut Findings) {
         let none = BTreeSet::new();
         let (mut cached_bytes, mut lists) = (0, 0);
@@ -159,14 +159,14 @@ mod tests {
     #[test]
     fn check_finds_a_znode_without_a_parent() {
         let mut tree = filled();
-        tree.put(tree.hash("/x/y"), znode("/x/y", AclList::OPEN));
+        tree.put(tree.find("/x/y"), znode("/x/y", AclList::OPEN));
         assert_eq!(found(&tree), ["the parents do not list /x/y"]);
     }
 
     #[test]
     fn check_finds_a_path_with_two_znodes() {
         let mut tree = filled();
-        tree.put(tree.hash("/a/b"), znode("/a/b", AclList::OPEN));
+        tree.put(tree.find("/a/b"), znode("/a/b", AclList::OPEN));
         assert_eq!(found(&tree), ["the znodes by path do not list /a/b"]);
     }
 

@@ -1,6 +1,6 @@
 //! The children of all znodes.
 //!
-//! They are kept outside the shards of the tree, because a snapshot does not need them. A znode
+//! They are kept outside the slots of the znodes, because a snapshot does not need them. A znode
 //! with children has the number of the slot in which they are, so that they are found without
 //! another look-up.
 

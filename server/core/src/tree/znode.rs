@@ -4,6 +4,7 @@ use bytes::Bytes;
 use zoolet_protocol::{Acl, Id, Permissions, Stat, ZPath, Zxid, record};
 
 use super::children::ChildrenPlace;
+use super::data::Data;
 use crate::acl::{AclList, AclLists};
 use crate::ephemeral_owner::EphemeralOwner;
 
@@ -53,7 +54,7 @@ pub struct Znode {
     /// Its path.
     pub path: ZPath,
     /// Its data. `None` is ZooKeeper's null, which differs from empty data.
-    pub data: Option<Bytes>,
+    pub data: Option<Data>,
     /// Its access control list.
     pub acl: AclList,
     /// The stored part of its Stat.
@@ -68,7 +69,7 @@ impl Znode {
     /// A znode that was just created.
     pub(crate) fn created(
         path: ZPath,
-        data: Option<Bytes>,
+        data: Option<Data>,
         acl: AclList,
         ephemeral_owner: EphemeralOwner,
         zxid: Zxid,
@@ -91,7 +92,7 @@ impl Znode {
     /// A znode of a snapshot, as yet without children.
     pub(crate) fn restored(
         path: ZPath,
-        data: Option<Bytes>,
+        data: Option<Data>,
         acl: AclList,
         stat: StatPersisted,
     ) -> Self {
@@ -103,7 +104,7 @@ impl Znode {
         // `DataTree.addConfigNode` sets the list with version -1, which is stored as it is.
         let aversion = if path.as_str() == "/zookeeper/config" { -1 } else { 0 };
         let stat = StatPersisted { aversion, ..StatPersisted::default() };
-        Self::restored(path, Some(Bytes::new()), acl, stat)
+        Self::restored(path, Some(Data::copied(&[])), acl, stat)
     }
 
     /// The built-in znodes below the root, with their access control lists.
@@ -117,9 +118,15 @@ impl Znode {
         ]
     }
 
+    /// Its data, as a reply carries it.
+    #[must_use]
+    pub fn data_bytes(&self) -> Option<Bytes> {
+        self.data.as_ref().map(Data::to_bytes)
+    }
+
     /// The length of its data in bytes, 0 for null.
     pub(crate) fn data_length(&self) -> usize {
-        self.data.as_ref().map_or(0, Bytes::len)
+        self.data.as_ref().map_or(0, |data| data.len())
     }
 
     /// Its Stat as a client sees it (`DataNode.copyStat`). The stored cversion counts the creations

@@ -54,7 +54,7 @@ impl ByPath {
 
     pub(super) fn remove(&mut self, path: &str) {
         let hash = self.hash(path);
-        drop(self.table.remove_if(hash, |(other, _)| **other == *path, |_| true));
+        drop(self.table.remove(hash, |(other, _)| **other == *path));
     }
 
     /// All watched paths with their watchers, in no order.

@@ -1,0 +1,250 @@
+//! The znodes of a tree, each in a slot.
+//!
+//! A znode keeps its slot as long as it exists, so that the number of the slot finds it without its
+//! path. The slots are copy-on-write in two levels: chunks of some znodes, and groups of chunks.
+//! [`Slots::freeze`] copies one reference for each group. A later change copies the references of its
+//! group and the znodes of its chunk, once each: a few microseconds, however many znodes there are.
+
+use std::sync::Arc;
+
+use super::Znode;
+
+/// A change after a freeze copies this many znodes. Data and paths are shared, not copied.
+const ZNODES_PER_CHUNK: usize = 16;
+
+/// With ten million znodes there are 2,441 groups.
+const CHUNKS_PER_GROUP: usize = 256;
+
+/// All slots of a chunk are in use.
+const FULL: u16 = u16::MAX;
+
+/// The number of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot(u32);
+
+impl Slot {
+    fn chunk(self) -> ChunkNumber {
+        ChunkNumber(self.0 / ZNODES_PER_CHUNK as u32)
+    }
+
+    fn place(self) -> usize {
+        self.0 as usize % ZNODES_PER_CHUNK
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ChunkNumber(u32);
+
+impl ChunkNumber {
+    fn group(self) -> usize {
+        self.0 as usize / CHUNKS_PER_GROUP
+    }
+
+    fn place(self) -> usize {
+        self.0 as usize % CHUNKS_PER_GROUP
+    }
+}
+
+type Chunk = [Option<Znode>; ZNODES_PER_CHUNK];
+
+/// `None` is a chunk without znodes.
+type Group = [Option<Arc<Chunk>>; CHUNKS_PER_GROUP];
+
+/// The znodes, which a frozen tree shares.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Groups(Vec<Arc<Group>>);
+
+impl Groups {
+    fn chunk(&self, number: ChunkNumber) -> Option<&Chunk> {
+        self.0.get(number.group())?[number.place()].as_deref()
+    }
+
+    /// A chunk that was there once, to be changed.
+    fn chunk_mut(&mut self, number: ChunkNumber) -> &mut Option<Arc<Chunk>> {
+        &mut Arc::make_mut(&mut self.0[number.group()])[number.place()]
+    }
+
+    /// All znodes, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Znode> + Clone {
+        let chunks = self.0.iter().flat_map(|group| group.iter().flatten());
+        chunks.flat_map(|chunk| chunk.iter().flatten())
+    }
+}
+
+/// All slots.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    groups: Groups,
+    /// A bit for each slot of a chunk that is in use. They are not beside the znodes, where each would
+    /// be one more read of memory.
+    used: Vec<u16>,
+    /// The chunks with slots that are not in use. The next znode goes into the last of them.
+    roomy: Vec<ChunkNumber>,
+}
+
+impl Slots {
+    pub(super) fn get(&self, slot: Slot) -> Option<&Znode> {
+        self.groups.chunk(slot.chunk())?[slot.place()].as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut Znode> {
+        let chunk = self.groups.chunk_mut(slot.chunk()).as_mut()?;
+        Arc::make_mut(chunk)[slot.place()].as_mut()
+    }
+
+    pub(super) fn insert(&mut self, znode: Znode) -> Slot {
+        let number = self.roomy.last().copied().unwrap_or_else(|| self.add_chunk());
+        let used = &mut self.used[number.0 as usize];
+        let place = (!*used).trailing_zeros();
+        *used |= 1 << place;
+        if *used == FULL {
+            self.roomy.pop();
+        }
+        let chunk = self.groups.chunk_mut(number).get_or_insert_default();
+        Arc::make_mut(chunk)[place as usize] = Some(znode);
+        Slot(number.0 * ZNODES_PER_CHUNK as u32 + place)
+    }
+
+    fn add_chunk(&mut self) -> ChunkNumber {
+        let number = u32::try_from(self.used.len() * ZNODES_PER_CHUNK);
+        let number = Slot(number.expect("there are fewer znodes than 2^32")).chunk();
+        if number.place() == 0 {
+            self.groups.0.push(Arc::new([const { None }; CHUNKS_PER_GROUP]));
+        }
+        self.used.push(0);
+        self.roomy.push(number);
+        number
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot) -> Option<Znode> {
+        let number = slot.chunk();
+        let entry = self.groups.chunk_mut(number);
+        let znode = Arc::make_mut(entry.as_mut()?)[slot.place()].take()?;
+        let used = &mut self.used[number.0 as usize];
+        let was_full = *used == FULL;
+        *used &= !(1 << slot.place());
+        if was_full {
+            self.release_last();
+            self.roomy.push(number);
+        } else if *used == 0 && self.roomy.last() != Some(&number) {
+            *entry = None;
+        }
+        Some(znode)
+    }
+
+    /// Frees the memory of the last of the roomy chunks, if nothing is in it. As long as it is the
+    /// last it is kept, because the next znode may go there.
+    fn release_last(&mut self) {
+        if let Some(last) =
+            self.roomy.last().copied().filter(|last| self.used[last.0 as usize] == 0)
+        {
+            *self.groups.chunk_mut(last) = None;
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Znode> + Clone {
+        self.groups.iter()
+    }
+
+    /// The znodes as they are now. Later changes do not show in the result.
+    pub(super) fn freeze(&self) -> Groups {
+        self.groups.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use zoolet_protocol::{ZPath, Zxid};
+
+    use super::*;
+    use crate::acl::AclList;
+    use crate::ephemeral_owner::EphemeralOwner;
+
+    fn znode(number: u32) -> Znode {
+        let path = ZPath::parse(&format!("/{number}")).unwrap();
+        Znode::created(path, None, AclList::OPEN, EphemeralOwner::default(), Zxid(1), 0)
+    }
+
+    fn paths<'a>(znodes: impl Iterator<Item = &'a Znode>) -> Vec<&'a str> {
+        let mut paths: Vec<_> = znodes.map(|znode| znode.path.as_str()).collect();
+        paths.sort_unstable();
+        paths
+    }
+
+    fn chunks_in_memory(slots: &Slots) -> usize {
+        slots.groups.0.iter().flat_map(|group| group.iter().flatten()).count()
+    }
+
+    /// As many as fill some groups, but for the last.
+    const COUNT: u32 = (2 * CHUNKS_PER_GROUP * ZNODES_PER_CHUNK + 7) as u32;
+
+    #[test]
+    fn a_znode_keeps_its_slot_and_a_frozen_tree_its_znodes() {
+        // A fixed sequence of pseudo-random numbers.
+        let mut state = 7_u32;
+        let mut next = |below: usize| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as usize % below
+        };
+        let (mut slots, mut wanted) = (Slots::default(), BTreeMap::new());
+        for number in 0..4 * COUNT {
+            if next(3) > 0 || wanted.is_empty() {
+                let slot = slots.insert(znode(number));
+                assert!(wanted.insert(slot.0, znode(number)).is_none(), "it was in use");
+            } else {
+                let slot = *wanted.keys().nth(next(wanted.len().min(99))).unwrap();
+                assert_eq!(slots.remove(Slot(slot)), wanted.remove(&slot));
+                assert_eq!(slots.get(Slot(slot)), None);
+                assert_eq!(slots.remove(Slot(slot)), None);
+            }
+        }
+        assert!(wanted.iter().all(|(slot, znode)| slots.get(Slot(*slot)) == Some(znode)));
+        let frozen = slots.freeze();
+        for (slot, znode) in &wanted {
+            if slot % 3 == 0 {
+                assert_eq!(slots.remove(Slot(*slot)).as_ref(), Some(znode));
+            } else {
+                slots.get_mut(Slot(*slot)).unwrap().num_children = 9;
+            }
+        }
+        assert_eq!(paths(frozen.iter()), paths(wanted.values()));
+        assert!(frozen.iter().all(|znode| znode.num_children == 0));
+        let left = wanted.iter().filter(|(slot, _)| *slot % 3 != 0).map(|(_, znode)| znode);
+        assert_eq!(paths(slots.iter()), paths(left));
+    }
+
+    #[test]
+    fn slots_are_used_again_before_there_are_more() {
+        let mut slots = Slots::default();
+        let mut used: Vec<_> = (0..COUNT).map(|number| slots.insert(znode(number))).collect();
+        let chunks = slots.used.len();
+        for slot in used.iter().step_by(3) {
+            assert!(slots.remove(*slot).is_some());
+        }
+        let mut again: Vec<_> =
+            (0..COUNT.div_ceil(3)).map(|number| slots.insert(znode(number))).collect();
+        used = used.into_iter().step_by(3).collect();
+        used.sort_unstable_by_key(|slot| slot.0);
+        again.sort_unstable_by_key(|slot| slot.0);
+        assert_eq!((again, slots.used.len()), (used, chunks));
+    }
+
+    #[test]
+    fn chunks_without_znodes_take_no_memory() {
+        let mut slots = Slots::default();
+        let used: Vec<_> = (0..COUNT).map(|number| slots.insert(znode(number))).collect();
+        assert_eq!(chunks_in_memory(&slots), slots.used.len());
+        for slot in &used {
+            assert!(slots.remove(*slot).is_some());
+        }
+        assert!(chunks_in_memory(&slots) <= 1, "{}", chunks_in_memory(&slots));
+        let again: Vec<_> = (0..COUNT).map(|number| slots.insert(znode(number))).collect();
+        assert_eq!(slots.used.len(), chunks_in_memory(&slots));
+        for slot in again.iter().rev() {
+            assert!(slots.remove(*slot).is_some());
+        }
+        assert!(chunks_in_memory(&slots) <= 1, "{}", chunks_in_memory(&slots));
+    }
+}
