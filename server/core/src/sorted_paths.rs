@@ -127,11 +127,15 @@ impl<D: Derived> SortedPaths<D> {
 
     /// [`SortedPaths::remove`] with what all chunks share.
     pub(crate) fn remove_in(&mut self, path: &str, shared: &mut D::Shared) -> bool {
-        let index = self.chunk_of(path);
-        let Some(chunk) = self.chunks.get_mut(index) else { return false };
-        let Ok(place) = search_in(&chunk.paths, path) else { return false };
-        let paths = chunk.paths_mut(shared);
-        paths.remove(place);
+        let Some((index, place)) = self.at_an_end(path).or_else(|| self.place_of(path)) else {
+            return false;
+        };
+        let paths = self.chunks[index].paths_mut(shared);
+        if place + 1 == paths.len() {
+            paths.pop();
+        } else {
+            paths.remove(place);
+        }
         self.len -= 1;
         match paths.len() {
             0 if self.len == 0 => self.clear(shared),
@@ -140,6 +144,21 @@ impl<D: Derived> SortedPaths<D> {
             _ => {}
         }
         true
+    }
+
+    /// Where a path is, if it is the first or the last one, as the znodes of those that hold a lock
+    /// and of those that give up are.
+    fn at_an_end(&self, path: &str) -> Option<(usize, usize)> {
+        let (first, last) = (&self.chunks.first()?.paths, &self.chunks.last()?.paths);
+        if last.last()?.as_str() == path {
+            return Some((self.chunks.len() - 1, last.len() - 1));
+        }
+        (first.first()?.as_str() == path).then_some((0, 0))
+    }
+
+    fn place_of(&self, path: &str) -> Option<(usize, usize)> {
+        let index = self.chunk_of(path);
+        Some((index, search_in(&self.chunks.get(index)?.paths, path).ok()?))
     }
 
     /// Removes all paths. Of the memory it keeps that of a few.
@@ -188,8 +207,7 @@ impl<D: Derived> SortedPaths<D> {
     }
 
     pub(crate) fn contains(&self, path: &str) -> bool {
-        let chunk = self.chunks.get(self.chunk_of(path));
-        chunk.is_some_and(|chunk| search_in(&chunk.paths, path).is_ok())
+        self.place_of(path).is_some()
     }
 
     /// The paths from `path` on, which need not be in the set, in their order.
