@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use criterion::{
     BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
 };
-use zoolet::protocol::{CreateFlags, Lookup, SessionId, Watch, Write, Xid};
+use zoolet::protocol::{
+    CreateFlags, Delete, Expect, Lookup, MultiOp, Response, SessionId, Watch, Write, Xid,
+};
 use zoolet_benches::requests::{create, create_op, delete, lookup, set_data};
 use zoolet_benches::sizes;
 use zoolet_core::{ConnectionId, Core, Effects, Requester, Settings};
@@ -37,8 +39,27 @@ fn core_with(children: usize) -> Core {
 }
 
 fn apply(core: &mut Core, write: &Write) -> Effects {
-    let txn = core.prepare(write, &requester(1), 0);
-    core.apply(&txn)
+    let decided = core.decide(write, &requester(1), 0);
+    core.apply_decided(&decided)
+}
+
+/// What a lock costs: an ephemeral sequential create and its delete.
+fn pairs(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("core: create and delete of an ephemeral sequential");
+    let sequential = create("/dir/lock-", CreateFlags::EPHEMERAL_SEQUENTIAL);
+    for siblings in sizes(&[10, 100_000, 1_000_000], 10) {
+        let mut core = core_with(siblings);
+        group.bench_function(BenchmarkId::new("siblings", siblings), |b| {
+            b.iter(|| {
+                let created = apply(&mut core, black_box(&sequential));
+                let Ok(Response::Path(path)) = created.reply else { panic!("{created:?}") };
+                let version = Expect::Any;
+                let delete = Write::Op(MultiOp::Delete(Delete { path, version }));
+                black_box(apply(&mut core, &delete))
+            });
+        });
+    }
+    group.finish();
 }
 
 fn reads(criterion: &mut Criterion) {
@@ -169,5 +190,5 @@ fn watches(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, reads, writes, watches);
+criterion_group!(benches, pairs, reads, writes, watches);
 criterion_main!(benches);

@@ -29,6 +29,16 @@ fn one_after_the_other(criterion: &mut Criterion) {
     for _ in 0..1_000 {
         client.call(&Request::Write(create("/dir/n-", CreateFlags::PERSISTENT_SEQUENTIAL)));
     }
+    // What a lock costs. The reply has the path after the three fields of its header and a length.
+    let sequential = Request::Write(create("/dir/lock-", CreateFlags::EPHEMERAL_SEQUENTIAL));
+    group.bench_function("ephemeral sequential create and its delete", |b| {
+        b.iter(|| {
+            let reply = client.call(&sequential);
+            let path = std::str::from_utf8(&reply[20..]).expect("a path is text");
+            assert!(path.starts_with("/dir/lock-"), "{path}");
+            black_box(client.call(&Request::Write(delete(path))))
+        });
+    });
     for (name, request) in [
         ("exists", Request::Read(lookup("/dir", Lookup::Exists))),
         ("getData", Request::Read(lookup("/dir", Lookup::GetData))),
