@@ -28,7 +28,7 @@ pub(crate) struct Scene {
 
 /// A console that runs.
 pub(crate) struct Console {
-    _child: Child,
+    pub(crate) child: Child,
     pub(crate) address: SocketAddr,
 }
 
@@ -46,7 +46,7 @@ impl Console {
         let line = within_limit(stdout.next_line()).await.unwrap().unwrap();
         let (_, url) = line.split_once(" on http://").unwrap();
         let address = url.trim_end_matches('/').parse().unwrap();
-        Self { _child: child, address }
+        Self { child, address }
     }
 }
 
@@ -525,7 +525,7 @@ async fn servers_that_cannot_be_reached_are_told_on_the_page() {
 
 /// A server with a console in its process.
 pub(crate) struct Served {
-    server: Running,
+    pub(crate) server: Running,
     pub(crate) console: SocketAddr,
     /// The test control.
     control: Option<SocketAddr>,
@@ -659,52 +659,4 @@ async fn viewers_act_on_sessions_only_where_the_test_control_and_the_options_all
     let alone = alone.await;
     assert_eq!(alone.code, Some(2));
     assert!(alone.stderr.contains("--test-control"), "{}", alone.stderr);
-}
-
-#[tokio::test]
-async fn what_a_server_does_not_tell_of_sessions_is_not_told_as_zero() {
-    let quiet = |config: &mut zoolet::server::Config| {
-        config.four_letter_words = "srvr".parse().unwrap();
-    };
-    let server = TestServer::builder().tcp().configure(quiet).start().await.unwrap();
-    let client = server.connect().await.unwrap();
-    let mutex = InterProcessMutex::new(&client, "/lock").unwrap();
-    let _guard = mutex.acquire().await.unwrap();
-    let address = server.address().unwrap().to_string();
-    let console = Console::start(&[&address, "--interval", "100ms"]).await;
-    let mut view = View::open(console.address).await;
-    let id = client.session_id().to_string();
-    let state = view.until(|state| state["sessions"][&id].is_object()).await;
-    let session = &state["sessions"][&id];
-    assert_eq!(session["holds"], json!(["/lock"]));
-    assert_eq!((&session["ephemerals"], &session["watches"]), (&Value::Null, &Value::Null));
-    // Where it tells them, none is zero.
-    let scene = Scene::new(&[]).await;
-    scene.client.create("/own").mode(CreateMode::Ephemeral).await.unwrap();
-    let id = scene.client.session_id().to_string();
-    let state = scene.view().await.until(|state| state["sessions"][&id].is_object()).await;
-    let session = &state["sessions"][&id];
-    assert_eq!((&session["ephemerals"], &session["watches"]), (&json!(1), &json!(0)));
-}
-
-#[tokio::test]
-async fn a_long_directory_hides_no_lock_and_is_told_as_left_out() {
-    let scene = Scene::new(&["--max-znodes", "500"]).await;
-    let client = &scene.client;
-    for path in ["/a", "/long", "/z"] {
-        client.create(path).await.unwrap();
-    }
-    let sent: Vec<_> =
-        (0..2_000).map(|number| client.create(&format!("/long/{number:04}")).send()).collect();
-    for created in sent {
-        created.await.unwrap();
-    }
-    for path in ["/a/lock-", "/z/lock-"] {
-        client.create(path).mode(CreateMode::EphemeralSequential).await.unwrap();
-    }
-    let state = scene.view().await.until(|state| state["totals"]["locks"] == 2).await;
-    let totals = &state["totals"];
-    assert_eq!(totals["is_cut"], true);
-    let left_out = totals["left_out"].as_str().unwrap();
-    assert!(left_out.ends_with(" children of /long"), "{left_out}");
 }

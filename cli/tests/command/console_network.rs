@@ -1,17 +1,19 @@
 //! `zoolet console` on bad networks: servers that hang, and viewers that do not read.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use zoolet::client::Client;
 use zoolet::protocol::OpCode;
 use zoolet_testkit::TestServer;
 
-use crate::console::{Console, View};
+use crate::console::{self, Console, Served, View};
 use crate::process::{Running, send, within_limit};
 
 /// A server that accepts connections and never answers.
@@ -129,4 +131,130 @@ async fn a_server_that_answers_has_one_small_request_more_a_second() {
     let first = until(asked() + 1).await;
     let last = until(asked() + 3).await;
     assert!(last - first > Duration::from_millis(2_500), "in {:?}", last - first);
+}
+
+#[tokio::test]
+async fn of_a_server_that_never_answers_the_page_tells_and_the_end_comes_at_once() {
+    let hung = Hung::new().await;
+    let mut console = Console::start(&[&hung.address]).await;
+    let mut view = View::open(console.address).await;
+    // Before the connection is given up, which takes ten seconds.
+    let told = view.until(|state| state["silent"].is_object()).await;
+    assert_eq!((&told["silent"]["answered_ms"], &told["trouble"]), (&Value::Null, &Value::Null));
+    let head = "GET / HTTP/1.1\r\nHost: localhost";
+    assert_eq!(console::send(console.address, head, "").await.status, 200);
+    send("TERM", console.child.id().unwrap()).await;
+    let ended = tokio::time::timeout(Duration::from_secs(8), console.child.wait()).await;
+    assert_eq!(ended.unwrap().unwrap().code(), Some(0));
+}
+
+/// Changes the places of many queues, so that each look has much to tell.
+struct Churn {
+    client: Client,
+    queues: Vec<String>,
+    round: usize,
+}
+
+/// How many queues there are, with how many places.
+const QUEUES: usize = 40;
+const PLACES: usize = 100;
+
+impl Churn {
+    async fn new(client: Client) -> Self {
+        let queues: Vec<String> = (0..QUEUES).map(|queue| format!("/queue-{queue}")).collect();
+        let mut sent: Vec<_> = queues.iter().map(|queue| client.create(queue).send()).collect();
+        let places = queues
+            .iter()
+            .flat_map(|queue| (0..PLACES).map(move |number| format!("{queue}/lock-{number:010}")));
+        sent.extend(places.map(|path| client.create(&path).send()));
+        for created in sent {
+            created.await.unwrap();
+        }
+        Self { client, queues, round: 0 }
+    }
+
+    /// Changes each queue, and waits until this viewer has seen it: about a mebibyte.
+    async fn go_on(&mut self, view: &mut View) {
+        self.round += 1;
+        let last = format!("lock-{:010}", PLACES - self.round % 2);
+        for queue in &self.queues {
+            let other = format!("lock-{:010}", PLACES - (self.round + 1) % 2);
+            let gone = self.client.delete(&format!("{queue}/{other}")).send();
+            let come = self.client.create(&format!("{queue}/{last}")).send();
+            // The first round has nothing to delete, or nothing to create.
+            let _ = (gone.await, come.await);
+        }
+        view.until(|state| {
+            let locks = state["locks"].as_object().unwrap();
+            let is_new = |lock: &Value| {
+                lock["places"].as_array().unwrap().iter().any(|place| place["znode"] == last)
+            };
+            locks.len() == QUEUES && locks.values().all(is_new)
+        })
+        .await;
+    }
+}
+
+/// The memory of a process that is in use, in bytes.
+fn memory(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+}
+
+/// Viewers that never read take little memory, and others are told all the same. Returns these viewers.
+async fn deaf_viewers_hold_up_nobody(
+    address: SocketAddr,
+    pid: u32,
+    client: Client,
+) -> Vec<TcpStream> {
+    let mut churn = Churn::new(client).await;
+    let mut view = View::open(address).await;
+    for _ in 0..15 {
+        churn.go_on(&mut view).await;
+    }
+    let baseline = memory(pid);
+    let mut deaf = Vec::new();
+    for _ in 0..8 {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4 << 10).unwrap();
+        let mut stream = socket.connect(address).await.unwrap();
+        let request = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        deaf.push(stream);
+    }
+    for _ in 0..30 {
+        churn.go_on(&mut view).await;
+    }
+    let grown = memory(pid).saturating_sub(baseline);
+    // Each has a message under way and at most a mebibyte that waits. What was sent meanwhile is more.
+    assert!(grown < 24 << 20, "from {baseline} bytes by {grown}");
+    deaf
+}
+
+#[tokio::test]
+async fn viewers_that_never_read_hold_up_neither_others_nor_the_end() {
+    let server = TestServer::builder().tcp().start().await.unwrap();
+    let client = server.connect().await.unwrap();
+    let address = server.address().unwrap().to_string();
+    let mut console = Console::start(&[&address, "--interval", "1s"]).await;
+    let pid = console.child.id().unwrap();
+    let deaf = deaf_viewers_hold_up_nobody(console.address, pid, client.clone()).await;
+    send("TERM", pid).await;
+    let ended = tokio::time::timeout(Duration::from_secs(20), console.child.wait()).await;
+    assert_eq!(ended.unwrap().unwrap().code(), Some(0));
+    // Its session was closed, and does not wait for its timeout.
+    assert_eq!(server.connections().unwrap().len(), 1);
+    drop(deaf);
+}
+
+#[tokio::test]
+async fn viewers_of_a_server_that_never_read_hold_up_neither_others_nor_the_end() {
+    let served = Served::start(&[]).await;
+    let client = served.connect().await;
+    let deaf =
+        deaf_viewers_hold_up_nobody(served.console, served.server.pid(), client.clone()).await;
+    let (status, stderr) = served.server.end("TERM").await;
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    drop((deaf, client));
 }

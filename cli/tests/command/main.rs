@@ -13,6 +13,7 @@ mod console;
 mod console_access;
 mod console_events;
 mod console_network;
+mod console_untold;
 mod container;
 mod data;
 mod data_damage;
