@@ -1,5 +1,5 @@
-//! What durability costs: synced writes of 1, 8 and 64 clients beside the bare disk with batches of the
-//! same size; and how long a write takes while a snapshot of a large tree is written.
+//! What durability costs: synced writes of 1, 8, 64 and 1,000 clients beside the bare disk with batches of
+//! the same size; how long one write takes beside a write and sync of the bare disk; and how long a write takes while a snapshot of a large tree is written.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench durable
@@ -39,7 +39,7 @@ struct Sizes {
 fn sizes() -> Sizes {
     if zoolet_benches::is_measured() {
         let each = Duration::from_secs(2);
-        Sizes { znodes: 1_000_000, clients: &[1, 8, 64], rounds: 3, each, writes: 3_000 }
+        Sizes { znodes: 1_000_000, clients: &[1, 8, 64, 1_000], rounds: 3, each, writes: 3_000 }
     } else {
         let each = Duration::from_millis(20);
         Sizes { znodes: 2_000, clients: &[1, 8], rounds: 1, each, writes: 50 }
@@ -49,8 +49,56 @@ fn sizes() -> Sizes {
 fn main() {
     let sizes = sizes();
     let runtime = Runtime::new().expect("a runtime");
+    runtime.block_on(one_write(&sizes));
     runtime.block_on(synced_writes(&sizes));
     runtime.block_on(large_tree(&sizes));
+}
+
+/// Measures how long one write takes by turns with the bare disk, and prints the ratio of the medians.
+async fn one_write(sizes: &Sizes) {
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for _ in 0..sizes.rounds {
+        let directory = directory(env!("CARGO_TARGET_TMPDIR"));
+        let disk = Counting::default();
+        let storage =
+            StorageConfig { disk: Arc::new(disk.clone()), ..StorageConfig::at(directory.path()) };
+        let server = start(storage).await;
+        let client = Client::connect(server.dialer()).await.expect("it is there");
+        client.create("/0").await.expect("it is new");
+        let before = disk.counts().1;
+        ours.extend(latencies(&client, |done| done < sizes.writes).await);
+        let record_bytes = (disk.counts().1 - before) as usize / sizes.writes;
+        server.shutdown().await;
+        floor.extend(disk_latencies(record_bytes, sizes.writes));
+    }
+    let [ours_p50, ours_p99] = [50, 99].map(|percent| percentile(&ours, percent));
+    let [floor_p50, floor_p99] = [50, 99].map(|percent| percentile(&floor, percent));
+    tell(&format!(
+        "one client, one synced write after the other: p50 {ours_p50:.1?}, p99 {ours_p99:.1?}; the disk alone \
+         with as many bytes: p50 {floor_p50:.1?}, p99 {floor_p99:.1?}; p50 {:.2} times as long",
+        ours_p50.as_secs_f64() / floor_p50.as_secs_f64()
+    ));
+}
+
+/// How long the disk takes to write and sync, one after the other.
+fn disk_latencies(record_bytes: usize, writes: usize) -> Vec<Duration> {
+    let directory = directory(env!("CARGO_TARGET_TMPDIR"));
+    let mut file = floor_file(directory.path());
+    let bytes = vec![7; record_bytes.max(1)];
+    let once = |_| {
+        let begin = Instant::now();
+        file.write_all(&bytes).expect("there is room");
+        file.sync_data().expect("the disk syncs");
+        begin.elapsed()
+    };
+    (0..writes).map(once).collect()
+}
+
+/// A file as long as a log, to which the disk alone is written.
+fn floor_file(directory: &Path) -> File {
+    let file = File::create(directory.join("floor")).expect("it can be made");
+    file.set_len(64 << 20).expect("there is room");
+    file
 }
 
 /// Measures writes per second by turns with the bare disk, and prints their ratio.
@@ -141,8 +189,7 @@ async fn writes_per_second(clients: usize, time: Duration) -> Written {
 /// Measures how many records per second the disk writes in synced batches.
 fn disk_per_second(batch: f64, record_bytes: usize, time: Duration) -> f64 {
     let directory = directory(env!("CARGO_TARGET_TMPDIR"));
-    let mut file = File::create(directory.path().join("floor")).expect("it can be made");
-    file.set_len(64 << 20).expect("there is room");
+    let mut file = floor_file(directory.path());
     let bytes = vec![7; (batch * record_bytes as f64).max(1.0) as usize];
     let begin = Instant::now();
     let mut batches = 0_u64;

@@ -25,12 +25,14 @@ use self::document::replace;
 use self::results::Results;
 
 /// All suites, in the order of the document.
-const SUITES: [&str; 12] = [
+const SUITES: [&str; 14] = [
     "codec",
     "core",
     "engine",
     "session",
+    "client",
     "many_sessions",
+    "scaling",
     "handoff",
     "handoff_tcp",
     "herd",
@@ -41,7 +43,8 @@ const SUITES: [&str; 12] = [
 ];
 
 /// Suites that take no options of criterion.
-const WITHOUT_CRITERION: [&str; 4] = ["durable", "fairness", "handoff_tcp", "many_sessions"];
+const WITHOUT_CRITERION: [&str; 6] =
+    ["client", "durable", "fairness", "handoff_tcp", "many_sessions", "scaling"];
 
 /// Short enough for all suites in a few minutes.
 const SHORT: [&str; 6] =
