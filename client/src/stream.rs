@@ -15,6 +15,7 @@ use super::error::Error;
 use super::hosts::{Hosts, serves_writes};
 use super::limits::FRAME_BYTES_MAX;
 use super::security::at;
+use super::tcp::make_room;
 
 /// The bytes of one read.
 const READ_BYTES: usize = 16 << 10;
@@ -177,7 +178,7 @@ impl Connection {
                 }
                 return Poll::Ready(Ok(frame));
             }
-            self.input.reserve(READ_BYTES);
+            make_room(&mut self.input);
             if ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context))? == 0 {
                 return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
             }

@@ -3,14 +3,16 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use parking_lot::Mutex;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use zoolet_protocol::{Disconnected, FrameCodec, Transport};
 
 use super::limits::FRAME_BYTES_MAX;
@@ -18,11 +20,21 @@ use super::security::{at, is_tls_alert, probe, speaks_tls};
 
 /// The bytes of one read.
 const READ_BYTES: usize = 16 << 10;
+/// The room for one read. The replies before it may still be in use: with less left than this, there
+/// is a new buffer.
+const READ_BYTES_MIN: usize = 4 << 10;
+
+/// Makes room for a read.
+pub(crate) fn make_room(input: &mut BytesMut) {
+    if input.capacity() - input.len() < READ_BYTES_MIN {
+        input.reserve(READ_BYTES);
+    }
+}
 
 /// A connection over a socket. The caller of `flush` writes what the socket takes at once; the task
 /// that receives writes the rest.
 pub(crate) struct TcpTransport {
-    stream: TcpStream,
+    writer: OwnedWriteHalf,
     output: Mutex<Output>,
     input: Mutex<Input>,
     /// Where it leads to.
@@ -34,8 +46,8 @@ pub(crate) struct TcpTransport {
     fault: Mutex<Option<io::Error>>,
 }
 
-#[derive(Default)]
 struct Input {
+    reader: OwnedReadHalf,
     bytes: BytesMut,
     is_begun: bool,
     /// The server ended the connection before it sent anything, and is asked whether it speaks TLS.
@@ -59,13 +71,16 @@ impl TcpTransport {
         has_answered: Arc<AtomicBool>,
     ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
+        let peer = stream.peer_addr()?;
+        let (reader, writer) = stream.into_split();
+        let input = Input { reader, bytes: BytesMut::new(), is_begun: false, asking: None };
         Ok(Self {
             address: address.to_owned(),
-            peer: stream.peer_addr()?,
+            peer,
             has_answered,
-            stream,
+            writer,
             output: Mutex::default(),
-            input: Mutex::default(),
+            input: Mutex::new(input),
             fault: Mutex::default(),
         })
     }
@@ -74,7 +89,7 @@ impl TcpTransport {
     fn write_now(&self, output: &mut Output) -> io::Result<()> {
         output.is_stuck = false;
         while !output.bytes.is_empty() {
-            match self.stream.try_write(&output.bytes) {
+            match self.writer.try_write(&output.bytes) {
                 Ok(written) => output.bytes.advance(written),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     output.is_stuck = true;
@@ -93,7 +108,7 @@ impl TcpTransport {
             output.writer = Some(context.waker().clone());
         }
         while output.is_stuck {
-            match self.stream.poll_write_ready(context) {
+            match self.writer.as_ref().poll_write_ready(context) {
                 Poll::Ready(ready) => ready?,
                 Poll::Pending => return Ok(()),
             }
@@ -119,9 +134,10 @@ impl TcpTransport {
                 }
                 return Poll::Ready(Ok(frame));
             }
-            ready!(self.stream.poll_read_ready(context))?;
-            input.bytes.reserve(READ_BYTES);
-            match self.stream.try_read_buf(&mut input.bytes) {
+            make_room(&mut input.bytes);
+            // A read that does not fill the buffer has emptied the socket: unlike `try_read`, this
+            // asks the system only once then.
+            match ready!(pin!(input.reader.read_buf(&mut input.bytes)).poll(context)) {
                 Ok(0) => {
                     let error = io::ErrorKind::UnexpectedEof.into();
                     return self.poll_end(input, error, context).map(Err);
@@ -131,7 +147,6 @@ impl TcpTransport {
                     input.is_begun = true;
                     self.has_answered.store(!is_tls_alert(&input.bytes), Ordering::Relaxed);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return self.poll_end(input, error, context).map(Err),
             }
         }
