@@ -1,5 +1,6 @@
 //! Creating znodes: with missing ancestors, and so that a lost reply does no harm.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::IntoFuture;
 
@@ -168,9 +169,11 @@ impl Create {
 
     fn operation(&self, path: &str) -> Operation<Created> {
         // The path of a sequential znode is valid with its number: it may end with a slash.
-        let checked =
-            if self.mode.flags().is_sequential() { format!("{path}0") } else { path.to_owned() };
-        let create = self.body(&self.client.server_path(path));
+        let checked = match self.mode.flags().is_sequential() {
+            true => Cow::Owned(format!("{path}0")),
+            false => Cow::Borrowed(path),
+        };
+        let create = self.body(self.client.server_path(path));
         let request = ZPath::check(&checked)
             .map(|()| Request::Write(Write::Op(MultiOp::Create(create))))
             .map_err(Error::from);
@@ -189,7 +192,7 @@ impl Create {
         }
     }
 
-    fn body(&self, server_path: &str) -> zoolet_protocol::Create {
+    fn body(&self, server_path: String) -> zoolet_protocol::Create {
         zoolet_protocol::Create {
             // The reply to `create2` has the Stat, like those to the other two operations.
             kind: match self.mode.kind() {
@@ -206,8 +209,8 @@ impl Create {
     async fn run(self) -> Result<Created, Error> {
         let prefix = self.is_protected.then(|| self.client.protected_prefix());
         let path = match &prefix {
-            Some(prefix) => with_prefix(&self.path, prefix),
-            None => self.path.clone(),
+            Some(prefix) => Cow::Owned(with_prefix(&self.path, prefix)),
+            None => Cow::Borrowed(self.path.as_str()),
         };
         let mut retry = Retry::new(&self.client);
         loop {

@@ -357,7 +357,8 @@ impl Client {
     pub fn server_path(&self, path: &str) -> String {
         match path {
             "/" if !self.root.is_empty() => self.root.to_string(),
-            path => format!("{}{path}", self.root),
+            // Of the right size at once.
+            path => [&*self.root, path].concat(),
         }
     }
 

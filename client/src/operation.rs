@@ -131,13 +131,6 @@ impl<T> Operation<T> {
         self
     }
 
-    fn sent(&self, answer: Result<Answer, Error>) -> Sent<T> {
-        // Without a namespace the paths are the same.
-        let localize = self.localize.filter(|_| !self.client.root.is_empty());
-        let localize = localize.map(|localize| (self.client.clone(), localize));
-        Sent { answer, about: self.about.clone(), reading: self.reading, localize }
-    }
-
     /// Makes the call again and again until the server answers it, whatever happens to the
     /// connection and however busy the server is (`THROTTLEDOP`), without asking the client's retry
     /// policy. A call [in a session](Operation::in_session) ends with that session.
@@ -150,7 +143,7 @@ impl<T> Operation<T> {
     /// What the server answers; [`Error::SessionExpired`] and [`Error::Closed`].
     pub async fn until_answered(self) -> Result<T, Error> {
         loop {
-            match self.send_with(None).await {
+            match self.once(None).await {
                 Err(error) if error.is_retryable() => {}
                 Err(error) if error.is_passing() => tokio::time::sleep(RETRY_PAUSE).await,
                 result => return result,
@@ -159,35 +152,56 @@ impl<T> Operation<T> {
     }
 
     /// Sends the request now, without retries. Requests of a client are carried out in the order in
-    /// which they were sent.
+    /// which they were sent. Where many are sent at once they leave together, as soon as the runtime of
+    /// the client has a turn.
     pub fn send(self) -> Sent<T> {
         self.send_with(None)
     }
 
     /// Sends the request now, and adds these watches before the reply.
     pub(crate) fn send_watching(self, watches: Vec<WatchRegistration>) -> Sent<T> {
-        let answer = self.request.clone().map(|request| {
-            let call = Call::new(request.op_code());
-            let answer = Answer(Arc::clone(&call));
-            let submission =
-                Submission { watches, bound: self.bound, ..Submission::new(request, call) };
-            self.client.shared().with(|session, now| session.submit(submission, now));
-            answer
-        });
-        self.sent(answer)
+        let answer = self.submit(None, watches);
+        self.into_sent(answer)
     }
 
     /// Sends the request now, which adds this watch when its reply comes.
-    pub(crate) fn send_with(&self, watch: Option<WatchRegistration>) -> Sent<T> {
-        let answer = self.request.clone().map(|request| {
-            let call = Call::new(request.op_code());
-            let answer = Answer(Arc::clone(&call));
-            let submission =
-                Submission { watch, bound: self.bound, ..Submission::new(request, call) };
-            self.client.shared().with(|session, now| session.submit(submission, now));
-            answer
-        });
-        self.sent(answer)
+    pub(crate) fn send_with(self, watch: Option<WatchRegistration>) -> Sent<T> {
+        let answer = self.submit(watch, Vec::new());
+        self.into_sent(answer)
+    }
+
+    /// Sends the request, which the caller keeps to send it again.
+    fn submit(
+        &self,
+        watch: Option<WatchRegistration>,
+        watches: Vec<WatchRegistration>,
+    ) -> Result<Answer, Error> {
+        let request = self.request.as_ref().map_err(Error::clone)?;
+        let call = Call::new(request.op_code());
+        let answer = Answer(Arc::clone(&call));
+        let submission =
+            Submission { watch, watches, bound: self.bound, ..Submission::of(request, call) };
+        self.client.shared().with(|session, now| session.submit(submission, now));
+        Ok(answer)
+    }
+
+    fn into_sent(self, answer: Result<Answer, Error>) -> Sent<T> {
+        let Self { client, about, reading, localize, .. } = self;
+        let localize = localize.filter(|_| !client.root.is_empty());
+        Sent { answer, about, reading, localize: localize.map(|localize| (client, localize)) }
+    }
+
+    /// Sends the request once and waits for its reply.
+    async fn once(&self, watch: Option<WatchRegistration>) -> Result<T, Error> {
+        let answer = self.submit(watch, Vec::new())?;
+        let op = answer.0.op;
+        let answer = read_reply(answer.await, op, &self.about, self.reading)?;
+        // Without a namespace the paths are the same.
+        let localize = self.localize.filter(|_| !self.client.root.is_empty());
+        Ok(match localize {
+            Some(localize) => localize(&self.client, answer),
+            None => answer,
+        })
     }
 }
 
@@ -196,7 +210,7 @@ impl<T: Send + 'static> Operation<T> {
     pub(crate) async fn run(self, watch: Option<WatchRegistration>) -> Result<T, Error> {
         let mut retry = Retry::new(&self.client);
         loop {
-            match self.send_with(watch.clone()).await {
+            match self.once(watch.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => retry.after(error, self.is_read).await?,
             }
@@ -308,9 +322,19 @@ impl Client {
         reading: ReplyReader<T>,
         request: impl FnOnce(String) -> Request,
     ) -> Operation<T> {
+        self.operation_at(path.to_owned(), reading, request)
+    }
+
+    /// As [`Client::operation`], for a caller who has the path to give.
+    pub(crate) fn operation_at<T>(
+        &self,
+        path: String,
+        reading: ReplyReader<T>,
+        request: impl FnOnce(String) -> Request,
+    ) -> Operation<T> {
         let request =
-            ZPath::check(path).map(|()| request(self.server_path(path))).map_err(Error::from);
-        self.prepared(RequestSubject::Path(path.to_owned()), reading, request)
+            ZPath::check(&path).map(|()| request(self.server_path(&path))).map_err(Error::from);
+        self.prepared(RequestSubject::Path(path), reading, request)
     }
 
     /// An operation with a request, or with the error that prevented one.

@@ -23,6 +23,7 @@ mod holding;
 #[cfg(test)]
 mod opened;
 mod sasl;
+mod submission;
 mod unwatch;
 #[cfg(test)]
 mod watch_sweep;
@@ -35,10 +36,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use zoolet_protocol::{
     Auth, ConnectRequest, ConnectResponse, DecodeError, ErrorCode, Incoming, OpCode, Password,
-    ReplyHeader, Request, SessionId, Xid, Zxid, decode_all, decode_incoming, encode_request,
+    ReplyHeader, Request, RequestEncoder, SessionId, Xid, Zxid, decode_all, decode_incoming,
+    encode_request,
 };
 
 use self::sasl::Authenticating;
+pub(crate) use self::submission::{Submission, WatchRegistration};
 use super::call::{Call, Outcome};
 use super::clock::{Instant, SuspensionClock};
 use super::proof::{self, ClaimId, Handshake, Servers, SessionProof};
@@ -67,35 +70,6 @@ pub(crate) struct Options {
     pub(crate) sasl: Option<Arc<dyn Mechanism>>,
     /// The session of another client to begin with.
     pub(crate) session: Option<SavedSession>,
-}
-
-/// A request before it is sent.
-#[derive(Debug)]
-pub(crate) struct Submission {
-    pub(crate) request: Request,
-    pub(crate) call: Arc<Call>,
-    /// The watch that exists once the reply has come.
-    pub(crate) watch: Option<WatchRegistration>,
-    /// The watches of a `setWatches`. They exist from the moment it is sent, since an event that
-    /// fires at once comes before the reply.
-    pub(crate) watches: Vec<WatchRegistration>,
-    /// The only session in which the request may be sent.
-    pub(crate) bound: Option<SessionId>,
-}
-
-impl Submission {
-    /// A request without a watch, for whatever session there is.
-    pub(crate) fn new(request: Request, call: Arc<Call>) -> Self {
-        Self { request, call, watch: None, watches: Vec::new(), bound: None }
-    }
-}
-
-/// A watch that is to be registered with the server, and the queue for its events.
-#[derive(Debug, Clone)]
-pub(crate) struct WatchRegistration {
-    pub(crate) path: String,
-    pub(crate) kind: WatchKind,
-    pub(crate) queue: Arc<EventQueue>,
 }
 
 /// The state of the connection.
@@ -167,7 +141,7 @@ pub(crate) struct Session {
     /// The exchange of SASL tokens, while [`Phase::Authenticating`].
     sasl: Option<Authenticating>,
     /// Requests that wait for a connection, each with its deadline.
-    queued: VecDeque<(Submission, Instant)>,
+    queued: VecDeque<(Submission<'static>, Instant)>,
     sent: VecDeque<Sent>,
     /// The calls that asked for the close after the first one.
     closers: Vec<Arc<Call>>,
@@ -181,6 +155,7 @@ pub(crate) struct Session {
     /// How many of the requests in flight are `addWatch`.
     persistent_in_flight: usize,
     outgoing: VecDeque<Bytes>,
+    encoder: RequestEncoder,
     last_sent: Instant,
     last_received: Instant,
     /// Whether the server may be one of several.
@@ -197,6 +172,9 @@ pub(crate) struct Session {
 const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// The part of the session timeout by which a ping may be delayed because a proof is due soon.
 const PING_PUT_OFF_MAX: u32 = 12;
+
+/// The memory of so many wakers is kept between two batches of replies.
+const WAKERS_KEPT: usize = 256;
 
 impl Session {
     pub(crate) fn new(mut options: Options, now: Instant) -> Self {
@@ -226,6 +204,7 @@ impl Session {
             stale: BTreeMap::new(),
             persistent_in_flight: 0,
             outgoing: VecDeque::new(),
+            encoder: RequestEncoder::default(),
             last_sent: now,
             last_received: now,
             connections: 0,
@@ -265,7 +244,7 @@ impl Session {
     }
 
     /// Sends a request, or queues it until there is a connection.
-    pub(crate) fn submit(&mut self, submission: Submission, now: Instant) {
+    pub(crate) fn submit(&mut self, submission: Submission<'_>, now: Instant) {
         if self.is_closing() {
             return self.complete(&submission.call, Outcome::Closed);
         }
@@ -275,11 +254,12 @@ impl Session {
         if self.phase == Phase::Connected {
             self.transmit(submission, now);
         } else {
-            self.queued.push_back((submission, now + self.options.connection_timeout));
+            let until = now + self.options.connection_timeout;
+            self.queued.push_back((submission.into_owned(), until));
         }
     }
 
-    fn transmit(&mut self, submission: Submission, now: Instant) {
+    fn transmit(&mut self, submission: Submission<'_>, now: Instant) {
         let Submission { request, call, watch, watches, .. } = submission;
         for WatchRegistration { path, kind, queue } in watches {
             self.watches.add_if_needed(path, kind, queue);
@@ -289,7 +269,7 @@ impl Session {
             self.persistent_in_flight += 1;
         }
         let xid = self.take_xid();
-        self.outgoing.push_back(encode_request(xid, &request));
+        self.outgoing.push_back(self.encoder.encode(xid, &request));
         self.sent.push_back(Sent { xid, at: now, call, watch, is_covered, checks: Vec::new() });
         self.last_sent = now;
     }
@@ -658,14 +638,26 @@ impl Session {
         self.outgoing.pop_front()
     }
 
+    /// How many frames are there to send.
+    pub(crate) fn transmits_waiting(&self) -> usize {
+        self.outgoing.len()
+    }
+
     /// The next change of state.
     pub(crate) fn poll_state(&mut self) -> Option<ConnectionState> {
         self.changes.pop_front()
     }
 
-    /// The tasks to wake once no lock is held.
-    pub(crate) fn poll_wakers(&mut self) -> Vec<Waker> {
-        std::mem::take(&mut self.wakers)
+    /// The tasks to wake once no lock is held, in order.
+    pub(crate) fn poll_wakers(&mut self) -> impl Iterator<Item = Waker> + use<> {
+        // Mostly it is one. Then nothing is allocated, and the vector keeps its memory.
+        let last = self.wakers.pop();
+        let first = match self.wakers.len() {
+            0 => Vec::new(),
+            1..=WAKERS_KEPT => self.wakers.drain(..).collect(),
+            _ => std::mem::take(&mut self.wakers),
+        };
+        first.into_iter().chain(last)
     }
 }
 

@@ -156,7 +156,7 @@ impl SetData {
     /// The same call as an [`Operation`].
     pub fn into_operation(self) -> Operation<Stat> {
         let Self { client, path, data, version } = self;
-        client.operation(&path, reply_reader!(Response::Stat(stat) => stat), |path| {
+        client.operation_at(path, reply_reader!(Response::Stat(stat) => stat), |path| {
             let path = path.into();
             Request::Write(Write::Op(MultiOp::SetData(zoolet_protocol::SetData {
                 path,
@@ -199,6 +199,7 @@ impl IntoFuture for SetData {
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Clone)]
 #[must_use = "a request is sent when the call is awaited or `send()` is called"]
 pub struct Delete {
     client: Client,
@@ -216,12 +217,8 @@ impl Delete {
 
     /// The same call as an [`Operation`].
     pub fn into_operation(self) -> Operation<()> {
-        self.operation()
-    }
-
-    fn operation(&self) -> Operation<()> {
-        let version = self.version;
-        self.client.operation(&self.path, reply_reader!(Response::Empty => ()), |path| {
+        let Self { client, path, version } = self;
+        client.operation_at(path, reply_reader!(Response::Empty => ()), |path| {
             let path = path.into();
             Request::Write(Write::Op(MultiOp::Delete(zoolet_protocol::Delete { path, version })))
         })
@@ -229,7 +226,7 @@ impl Delete {
 
     /// Sends the request now: see [`Operation::send`].
     pub fn send(self) -> Sent<()> {
-        self.operation().send()
+        self.into_operation().send()
     }
 
     /// Deletes the znode in the background, whatever happens to the connection, until it is gone,
@@ -238,14 +235,14 @@ impl Delete {
     pub fn guaranteed(self) {
         let shared = Arc::clone(self.client.shared());
         // Sent before any later request of the caller.
-        let mut sent = self.operation().send();
+        let mut sent = self.clone().send();
         shared.spawn(async move {
             while let Err(error) = sent.await {
                 if !error.is_passing() {
                     break;
                 }
                 tokio::time::sleep(GUARANTEED_RETRY_PAUSE).await;
-                sent = self.operation().send();
+                sent = self.clone().send();
             }
         });
     }
@@ -268,7 +265,7 @@ impl IntoFuture for Delete {
     type IntoFuture = CallFuture<()>;
 
     fn into_future(self) -> CallFuture<()> {
-        self.operation().into_future()
+        self.into_operation().into_future()
     }
 }
 
@@ -302,7 +299,7 @@ impl SetAcl {
     /// The same call as an [`Operation`].
     pub fn into_operation(self) -> Operation<Stat> {
         let Self { client, path, acl, version } = self;
-        client.operation(&path, reply_reader!(Response::Stat(stat) => stat), |path| {
+        client.operation_at(path, reply_reader!(Response::Stat(stat) => stat), |path| {
             let (path, acl) = (path.into(), Some(acl));
             Request::Write(Write::SetAcl(zoolet_protocol::SetAcl { path, acl, version }))
         })

@@ -8,7 +8,7 @@ mod records;
 
 use bytes::Bytes;
 
-pub use self::codec::{decode_request, encode_request};
+pub use self::codec::{RequestEncoder, decode_request, encode_request};
 pub use self::create_mode::CreateMode;
 pub use self::records::{
     AddWatch, Auth, Check, CheckWatches, Create, CreateFlags, CreateKind, Delete, Reconfig,

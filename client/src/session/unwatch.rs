@@ -13,6 +13,7 @@
 //!   events of the persistent watch serve both. Persistent watches count here whether recursive or
 //!   not.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use zoolet_protocol::{ErrorCode, Lookup, OpCode, Read, Request, SetWatches, Watch};
@@ -128,21 +129,21 @@ impl Session {
 
     /// The request in a form that does not replace a persistent watch of its path, and whether that
     /// watch serves its watcher too.
-    pub(super) fn keeping_persistent(
+    pub(super) fn keeping_persistent<'a>(
         &self,
-        request: Request,
+        request: Cow<'a, Request>,
         watch: Option<&WatchRegistration>,
-    ) -> (Request, bool) {
-        match (request, watch) {
+    ) -> (Cow<'a, Request>, bool) {
+        match (&*request, watch) {
             (Request::Watch(Watch::Lookup(lookup)), Some(watch))
                 if self.persistent_before_next(&watch.path).covers(watch.kind) =>
             {
-                (Request::Read(Read::Lookup(lookup)), true)
+                (Cow::Owned(Request::Read(Read::Lookup(lookup.clone()))), true)
             }
             (Request::Watch(Watch::Set(lists)), _) => {
-                (Request::Watch(self.with_persistent(lists)), false)
+                (Cow::Owned(Request::Watch(self.with_persistent(lists.clone()))), false)
             }
-            (request, _) => (request, false),
+            _ => (request, false),
         }
     }
 

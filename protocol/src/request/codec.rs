@@ -211,3 +211,59 @@ pub fn encode_request(xid: Xid, request: &Request) -> Bytes {
     request.encode(&mut out);
     out.freeze()
 }
+
+/// Frames of requests one after the other that share memory: a short one mostly costs no allocation.
+///
+/// A frame keeps the memory of those that share it, a few hundred bytes.
+///
+/// ```
+/// use zoolet_protocol::{Request, RequestEncoder, SessionRequest, Xid, encode_request};
+///
+/// let ping = Request::Session(SessionRequest::Ping);
+/// let mut encoder = RequestEncoder::default();
+/// assert_eq!(encoder.encode(Xid::PING, &ping), encode_request(Xid::PING, &ping));
+/// ```
+#[derive(Debug, Default)]
+pub struct RequestEncoder(BytesMut);
+
+/// The memory that frames share, and the longest frame that is put there.
+const SHARED_BYTES: usize = 512;
+const SHARED_FRAME_BYTES_MAX: usize = 256;
+
+impl RequestEncoder {
+    /// As [`encode_request`].
+    #[must_use]
+    pub fn encode(&mut self, xid: Xid, request: &Request) -> Bytes {
+        let header = RequestHeader { xid, op: request.op_code() };
+        let bytes = header.encoded_len() + request.encoded_len();
+        if bytes > SHARED_FRAME_BYTES_MAX {
+            return encode_request(xid, request);
+        }
+        if self.0.capacity() < bytes {
+            // The same memory again if no frame is left.
+            self.0.reserve(SHARED_BYTES);
+        }
+        header.encode(&mut self.0);
+        request.encode(&mut self.0);
+        self.0.split().freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_that_share_memory_are_those_of_their_requests() {
+        let mut encoder = RequestEncoder::default();
+        let reads = (0..200).map(|number| {
+            let path = format!("/{}", "x".repeat(number * 7 % 400));
+            Request::Read(Read::Sync(path.into()))
+        });
+        // All are kept meanwhile.
+        let frames: Vec<_> = reads.map(|read| (encoder.encode(Xid(7), &read), read)).collect();
+        for (frame, read) in frames {
+            assert_eq!(frame, encode_request(Xid(7), &read));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Requests before they are sent.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use zoolet_protocol::{Request, SessionId};
+
+use crate::call::Call;
+use crate::watches::{EventQueue, WatchKind};
+
+/// A request before it is sent. One that is sent at once is not copied.
+#[derive(Debug)]
+pub(crate) struct Submission<'a> {
+    pub(crate) request: Cow<'a, Request>,
+    pub(crate) call: Arc<Call>,
+    /// The watch that exists once the reply has come.
+    pub(crate) watch: Option<WatchRegistration>,
+    /// The watches of a `setWatches`. They exist from the moment it is sent, since an event that
+    /// fires at once comes before the reply.
+    pub(crate) watches: Vec<WatchRegistration>,
+    /// The only session in which the request may be sent.
+    pub(crate) bound: Option<SessionId>,
+}
+
+impl<'a> Submission<'a> {
+    /// A request without a watch, for whatever session there is.
+    pub(crate) fn new(request: Request, call: Arc<Call>) -> Self {
+        Self::with(Cow::Owned(request), call)
+    }
+
+    /// As [`Submission::new`], of a request that the caller keeps to send it again.
+    pub(crate) fn of(request: &'a Request, call: Arc<Call>) -> Self {
+        Self::with(Cow::Borrowed(request), call)
+    }
+
+    fn with(request: Cow<'a, Request>, call: Arc<Call>) -> Self {
+        Self { request, call, watch: None, watches: Vec::new(), bound: None }
+    }
+
+    /// The same with a request of its own.
+    pub(super) fn into_owned(self) -> Submission<'static> {
+        Submission { request: Cow::Owned(self.request.into_owned()), ..self }
+    }
+}
+
+/// A watch that is to be registered with the server, and the queue for its events.
+#[derive(Debug, Clone)]
+pub(crate) struct WatchRegistration {
+    pub(crate) path: String,
+    pub(crate) kind: WatchKind,
+    pub(crate) queue: Arc<EventQueue>,
+}
