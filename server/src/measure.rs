@@ -6,5 +6,5 @@ mod counter;
 mod histogram;
 mod summary;
 
-pub(crate) use self::counter::{Counter, Tally};
+pub(crate) use self::counter::{Counter, Spread, Tally};
 pub(crate) use self::summary::{Latency, Summarised, Summary, Window};

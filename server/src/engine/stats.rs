@@ -20,7 +20,7 @@ pub(crate) use self::connection::{ConnectionStats, LastRequest};
 pub(crate) use self::namespaces::{LastNamespace, NamespaceCounters, Namespaces, bytes_of};
 pub(crate) use self::operations::{Operations, four_letters};
 use crate::engine::message::Message;
-use crate::measure::{Counter, Summarised, Summary, Window};
+use crate::measure::{Counter, Spread, Summarised, Summary, Window};
 use crate::storage::stats::StorageStats;
 
 /// The counters of the server.
@@ -28,11 +28,11 @@ use crate::storage::stats::StorageStats;
 /// What follows ZooKeeper's `ServerMetrics` is named after it; `engine/metrics` has the table.
 #[derive(Debug, Default)]
 pub(crate) struct ServerStats {
-    pub(crate) received: Counter,
-    pub(crate) sent: Counter,
-    pub(crate) bytes_received: Counter,
-    pub(crate) response_bytes: Counter,
-    pub(crate) watch_bytes: Counter,
+    pub(crate) received: Spread,
+    pub(crate) sent: Spread,
+    pub(crate) bytes_received: Spread,
+    pub(crate) response_bytes: Spread,
+    pub(crate) watch_bytes: Spread,
     pub(crate) response_sizes: Sizes,
     pub(crate) operations: Operations,
     pub(crate) namespaces: Namespaces,
@@ -193,6 +193,9 @@ impl ServerStats {
     /// ZooKeeper's `ServerMetrics` counts.
     pub(crate) fn reset(&self) {
         self.reset_requests();
+        for bytes in [&self.bytes_received, &self.response_bytes, &self.watch_bytes] {
+            bytes.reset();
+        }
         self.summaries().for_each(Summary::reset);
         self.namespaces.reset();
         self.operations.reset();
@@ -208,9 +211,6 @@ impl ServerStats {
 
     fn counters(&self) -> impl Iterator<Item = &Counter> {
         [
-            &self.bytes_received,
-            &self.response_bytes,
-            &self.watch_bytes,
             &self.connection_requests,
             &self.connections_rejected,
             &self.connections_dropped,
@@ -263,7 +263,10 @@ impl Sizes {
 
     fn record(&self, bytes: usize) {
         let bytes = bytes as u64;
-        self.last.store(bytes, Ordering::Relaxed);
+        // Mostly it is as long as the one before, and a load takes the cache line from no other core.
+        if self.last.load(Ordering::Relaxed) != bytes {
+            self.last.store(bytes, Ordering::Relaxed);
+        }
         if bytes < self.min.load(Ordering::Relaxed) {
             self.min.fetch_min(bytes, Ordering::Relaxed);
         }

@@ -2,7 +2,7 @@
 
 use zoolet_protocol::OpCode;
 
-use crate::measure::Counter;
+use crate::measure::Spread;
 
 /// The operations that have counters of their own, under the names of ZooKeeper's metrics.
 const COUNTED_OPERATIONS: [(&str, &[OpCode]); 23] = [
@@ -60,7 +60,7 @@ fn counted_at(op: OpCode) -> Option<usize> {
 
 /// A counter for each operation.
 #[derive(Debug, Default)]
-pub(crate) struct Operations([Counter; COUNTED_OPERATIONS.len()]);
+pub(crate) struct Operations([Spread; COUNTED_OPERATIONS.len()]);
 
 impl Operations {
     /// Counts a request.
@@ -73,11 +73,11 @@ impl Operations {
     /// The number of requests for each operation, under its metric's name.
     pub(crate) fn values(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let names = COUNTED_OPERATIONS.iter().map(|(name, _)| *name);
-        names.zip(self.0.iter().map(Counter::value))
+        names.zip(self.0.iter().map(Spread::value))
     }
 
     pub(crate) fn reset(&self) {
-        self.0.iter().for_each(Counter::reset);
+        self.0.iter().for_each(Spread::reset);
     }
 }
 
