@@ -281,9 +281,11 @@ impl Witness for Watch<'_> {
                 self.semaphore_of(&came);
             }
         }
-        for DeletedZnode { path, session, at, .. } in deleted {
-            // Places are mostly deleted by their own sessions. When it was created is in no file.
-            let known = Znode { session: *session, czxid: after, ctime: at.time_ms };
+        for (index, DeletedZnode { path, session, at, .. }) in deleted.iter().enumerate() {
+            // Places are mostly deleted by their own sessions. When they were created is in no file: before what the
+            // snapshot has, and one that a client leaves first, as the line before the permits, it has taken first.
+            let czxid = Zxid(index as i64);
+            let known = Znode { session: *session, czxid, ctime: at.time_ms };
             if let Some(came) = self.insert(path, known) {
                 self.semaphore_of(&came);
             }
