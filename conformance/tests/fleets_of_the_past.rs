@@ -395,9 +395,15 @@ fn from_snapshots(zoolet: &Path, directory: &Path, told: &[Told]) -> Checked<()>
             let name = path.file_name().unwrap_or_default();
             fs::copy(path, copy.path().join("version-2").join(name))?;
         }
-        let again = holds(zoolet, copy.path())?;
+        let mut again = holds(zoolet, copy.path())?;
+        // If nobody has a permit, the line in front of the permits is told as a lock, until somebody has one.
+        again.retain(|hold| hold.path != "/past/semaphore/locks");
         let expected: Vec<_> = told.iter().filter(|hold| hold.until.1 > after).collect();
         println!("after snapshot.{after:x} {} holds end, of {}", expected.len(), told.len());
+        let key = |hold: &Told| (hold.path.clone(), hold.place.clone(), hold.until);
+        let known: BTreeSet<_> = expected.iter().map(|hold| key(hold)).collect();
+        let more: Vec<_> = again.iter().filter(|hold| !known.contains(&key(hold))).collect();
+        assert!(more.is_empty(), "a snapshot makes them up: {more:#?}");
         assert_eq!(again.len(), expected.len());
         let later = told.iter().flat_map(|hold| hold.since.into_iter().chain([hold.until]));
         let goes_on = later.filter(|it| it.1 > after).map(|it| it.0).min().unwrap_or(i64::MAX);
