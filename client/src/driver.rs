@@ -7,8 +7,7 @@
 //!
 //! Over a socket, when one read brought many replies, the requests that follow are held back until
 //! each task that got a reply has run, and are then written with one system call: a system call
-//! costs both sides more than a request does. The same when callers have sent several requests since the
-//! task last had its turn: those that follow wait for its next turn, or until they are many.
+//! costs both sides more than a request does.
 //!
 //! Each `select!` polls in a fixed order (`biased`), here and in the recipes, and tasks that wait for
 //! one change are woken in the order in which they began to wait ([`Publisher`]), so that a run in
@@ -62,36 +61,12 @@ struct Inner {
     /// Why the last transport was closed, if it knows.
     fault: Option<io::Error>,
     /// Requests are written by the driver task and not by their callers.
-    held_back: HeldBackFor,
-    /// How often callers have written since the driver task last received.
-    own_writes: usize,
-    /// The driver task while it serves a socket.
-    server: Option<Waker>,
-    /// The driver task, where it is to be woken once the lock is released.
-    woken: Option<Waker>,
-}
-
-/// Until when requests are held back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum HeldBackFor {
-    Nothing,
-    /// Until the tasks that were ready have run.
-    ReadyTasks,
-    /// Until the driver task has its turn, or until they are [`BURST_MAX`].
-    Turn,
+    is_held_back: bool,
 }
 
 /// With this many replies in one read it pays to write the requests that follow together. With
 /// fewer, each caller writes its own request at once.
 const HOLD_BACK_FROM: usize = 4;
-
-/// So many requests are written by their callers before the next ones wait for the driver task: more
-/// than one caller sends who waits for a reply, or for two.
-const BURST_FROM: usize = 4;
-
-/// So many requests wait for the driver task at most: the delay of a task that does not let others run
-/// meanwhile concerns no more.
-const BURST_MAX: usize = 64;
 
 /// While the server serves reads only, the pause before another server is asked whether it serves
 /// writes, at first and at most, and how long it has to answer: as in ZooKeeper's client.
@@ -122,10 +97,7 @@ impl Shared {
                 due: None,
                 transport: None,
                 fault: None,
-                held_back: HeldBackFor::Nothing,
-                own_writes: 0,
-                server: None,
-                woken: None,
+                is_held_back: false,
             }),
             must_receive: AtomicBool::new(false),
             changed: Notify::new(),
@@ -219,7 +191,7 @@ impl Shared {
         let result = if is_local {
             let waker = Waker::from(Arc::clone(self));
             inner.exchange(&mut Context::from_waker(&waker)).map(|_received| ())
-        } else if inner.holds_back() {
+        } else if inner.is_held_back {
             Ok(())
         } else {
             inner.transmit()
@@ -264,9 +236,9 @@ impl Shared {
         if inner.session.take_proof_change() {
             self.proof.send_replace(());
         }
-        let (wakers, driver) = (inner.session.poll_wakers(), inner.woken.take());
+        let wakers = inner.session.poll_wakers();
         drop(inner);
-        for waker in wakers.chain(driver) {
+        for waker in wakers {
             waker.wake();
         }
     }
@@ -314,10 +286,19 @@ impl Shared {
         self.unlock(inner);
     }
 
+    /// Writes what waits for the driver task, on the thread of the caller: nothing else may run before the
+    /// client or its process ends, or others may wait for what was sent.
+    pub(crate) fn write_held_back(self: &Arc<Self>) {
+        let mut inner = self.inner.lock();
+        let result = inner.transmit();
+        self.end_if_gone(&mut inner, result);
+        self.unlock(inner);
+    }
+
     /// Sends the requests that were held back.
     fn send_held_back(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
-        inner.held_back = HeldBackFor::Nothing;
+        inner.is_held_back = false;
         self.settle(&mut inner);
         self.unlock(inner);
     }
@@ -344,14 +325,7 @@ impl Shared {
             Some(_) => inner.exchange(context),
         };
         let is_held_back = matches!(result, Ok(received) if received >= HOLD_BACK_FROM);
-        inner.held_back = match is_held_back {
-            true => HeldBackFor::ReadyTasks,
-            false => HeldBackFor::Nothing,
-        };
-        inner.own_writes = 0;
-        if !inner.server.as_ref().is_some_and(|server| server.will_wake(context.waker())) {
-            inner.server = Some(context.waker().clone());
-        }
+        inner.is_held_back = is_held_back;
         self.end_if_gone(&mut inner, result.map(|_received| ()));
         let is_gone = inner.transport.is_none();
         let next = inner.session.poll_timeout();
@@ -368,27 +342,6 @@ enum Gone {
 }
 
 impl Inner {
-    /// Whether what the session has to send is left to the driver task.
-    fn holds_back(&mut self) -> bool {
-        match self.held_back {
-            HeldBackFor::ReadyTasks => true,
-            HeldBackFor::Turn => self.session.transmits_waiting() < BURST_MAX,
-            HeldBackFor::Nothing => {
-                if self.session.transmits_waiting() == 0 {
-                    return false;
-                }
-                self.own_writes += 1;
-                if self.own_writes > BURST_FROM
-                    && let Some(server) = &self.server
-                {
-                    self.woken = Some(server.clone());
-                    self.held_back = HeldBackFor::Turn;
-                }
-                self.held_back == HeldBackFor::Turn
-            }
-        }
-    }
-
     fn transmit(&mut self) -> Result<(), Gone> {
         let Some(transport) = &self.transport else { return Ok(()) };
         let mut has_sent = false;
@@ -526,7 +479,6 @@ async fn while_keeping_time<T>(shared: &Arc<Shared>, future: impl Future<Output 
 
 /// Serves a connection until it is lost.
 async fn serve(shared: &Arc<Shared>) {
-    let _serves = Serving(shared);
     while shared.is_connected() {
         let due = shared.sleep_until();
         let is_held_back = tokio::select! {
@@ -552,19 +504,6 @@ struct HeldBack<'a>(&'a Arc<Shared>);
 
 impl Drop for HeldBack<'_> {
     fn drop(&mut self) {
-        self.0.send_held_back();
-    }
-}
-
-/// When it is dropped the driver task serves no connection any more, so that callers write their
-/// requests themselves. It sends those that are held back: see [`HeldBack`].
-struct Serving<'a>(&'a Arc<Shared>);
-
-impl Drop for Serving<'_> {
-    fn drop(&mut self) {
-        let server = self.0.inner.lock().server.take();
-        // Not under the lock.
-        drop(server);
         self.0.send_held_back();
     }
 }

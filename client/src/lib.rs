@@ -149,6 +149,8 @@ impl Drop for SessionOwner {
                 session.close(call, now);
             }
         });
+        // The process may end now.
+        self.shared.write_held_back();
     }
 }
 
@@ -340,6 +342,8 @@ impl Client {
     /// ```
     #[must_use = "without it the session can only time out"]
     pub fn hand_over(self) -> Option<SavedSession> {
+        // The end of the client forgets what waits: it may be the release of a lock.
+        self.shared().write_held_back();
         self.shared().with(|session, _now| {
             let saved = session.saved();
             session.end(Outcome::Closed);
