@@ -638,11 +638,6 @@ impl Session {
         self.outgoing.pop_front()
     }
 
-    /// How many frames are there to send.
-    pub(crate) fn transmits_waiting(&self) -> usize {
-        self.outgoing.len()
-    }
-
     /// The next change of state.
     pub(crate) fn poll_state(&mut self) -> Option<ConnectionState> {
         self.changes.pop_front()
