@@ -152,8 +152,7 @@ impl<T> Operation<T> {
     }
 
     /// Sends the request now, without retries. Requests of a client are carried out in the order in
-    /// which they were sent. Where many are sent at once they leave together, as soon as the runtime of
-    /// the client has a turn.
+    /// which they were sent.
     pub fn send(self) -> Sent<T> {
         self.send_with(None)
     }
