@@ -144,7 +144,8 @@ impl Shared {
         result
     }
 
-    /// Acts on the session where that sends nothing, and has nothing happen sooner.
+    /// Acts on the session without waking the driver: for what sends nothing, and where it does no
+    /// harm that the driver wakes at the time that it chose before.
     pub(crate) fn alter<T>(self: &Arc<Self>, act: impl FnOnce(&mut Session) -> T) -> T {
         let mut inner = self.inner.lock();
         let result = act(&mut inner.session);

@@ -317,7 +317,8 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // It brings no deadline forward.
+        // The driver need not wake. A ping that the check of this znode was to replace is sent at the
+        // time of that check, which is late by at most `PING_PUT_OFF_MAX`.
         self.client.shared().alter(|session| session.end_claim(self.id));
     }
 }
