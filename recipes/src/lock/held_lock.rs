@@ -81,8 +81,9 @@ impl LockHandle {
             watches_cleared: Notify::new(),
         });
         registrations.iter_mut().for_each(|registration| registration.set_held(&lock));
+        // The owner has the lock from now on, and may have registered another holder.
         if let Some(held) = &mut lock.parts.lock().held {
-            held.registrations = registrations;
+            held.registrations.append(&mut registrations);
         }
         Self { lock, is_open: true }
     }
