@@ -1,6 +1,6 @@
 //! Connections over any stream of bytes: a simulated network, a pipe, or TLS of one's own.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use tokio::task::coop::unconstrained;
 use tokio_util::sync::CancellationToken;
 
 use super::driver;
+use super::output::PARTS_PER_WRITE;
 use super::tcp::{self, PlainPort};
 use crate::engine::lock::Engine;
 use crate::transport::socket::Socket;
@@ -43,6 +44,22 @@ fn at_once() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
+/// How many bytes of short parts are copied for one write. The stream may take fewer, and the rest is
+/// copied again.
+const GATHERED_BYTES_MAX: usize = 16 << 10;
+
+/// A copy of the first `length` bytes of `output`, or of fewer if they are in many parts.
+fn gathered(output: &impl Buf, length: usize) -> Vec<u8> {
+    let mut chunks = [IoSlice::new(&[]); PARTS_PER_WRITE];
+    let count = output.chunks_vectored(&mut chunks);
+    let mut gathered = Vec::with_capacity(length);
+    for chunk in &chunks[..count] {
+        let room = length - gathered.len();
+        gathered.extend_from_slice(&chunk[..chunk.len().min(room)]);
+    }
+    gathered
+}
+
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for StreamSocket<S> {
     fn poll_read(
         &mut self,
@@ -70,7 +87,16 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for StreamSocket<S> {
             self.has_unflushed = false;
             return Poll::Ready(Ok(()));
         }
-        let written = ready!(pin!(self.stream.write_buf(output)).poll(context))?;
+        let length = output.remaining().min(GATHERED_BYTES_MAX);
+        let written = if self.stream.is_write_vectored() || output.chunk().len() >= length {
+            ready!(pin!(self.stream.write_buf(output)).poll(context))?
+        } else {
+            // A write for each part would be a system call, or a TLS record, for each.
+            let gathered = gathered(output, length);
+            let written = ready!(Pin::new(&mut self.stream).poll_write(context, &gathered))?;
+            output.advance(written);
+            written
+        };
         self.has_unflushed = true;
         Poll::Ready(if written == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) })
     }
@@ -100,10 +126,12 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::time::Duration;
 
-    use tokio::io::{BufWriter, duplex};
+    use bytes::Bytes;
+    use tokio::io::{BufWriter, ReadBuf, duplex};
     use zoolet_core::Core;
     use zoolet_protocol::{
-        ConnectRequest, ConnectResponse, Encode, FrameCodec, OpCode, RequestHeader, Xid, decode_all,
+        ConnectRequest, ConnectResponse, Encode, FrameCodec, OpCode, Parts, RequestHeader, Xid,
+        decode_all,
     };
 
     use super::*;
@@ -111,6 +139,7 @@ mod tests {
     use crate::engine::journal::Journal;
     use crate::engine::ticker;
     use crate::server::Server;
+    use crate::transport::output::Output;
 
     const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7);
 
@@ -127,6 +156,65 @@ mod tests {
         let mut answer = vec![0; length as usize];
         stream.read_exact(&mut answer).await.unwrap();
         decode_all(&answer.into()).unwrap()
+    }
+
+    /// A stream without vectored writes. It takes at most `most` bytes with each write.
+    struct Plain {
+        most: usize,
+        taken: Vec<u8>,
+        writes: usize,
+    }
+
+    impl AsyncRead for Plain {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for Plain {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            let taken = bytes.len().min(self.most);
+            self.taken.extend_from_slice(&bytes[..taken]);
+            self.writes += 1;
+            Poll::Ready(Ok(taken))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// The names of 5,000 children are 40 parts of 128 names.
+    #[test]
+    fn a_stream_without_vectored_writes_gets_many_short_parts_with_few_writes() {
+        let part = |number: u32| Bytes::from(vec![number as u8; 128 * 19]);
+        let parts: Arc<[Bytes]> = (0..40).map(part).collect();
+        let expected = parts.concat();
+        for (most, writes_max) in [(usize::MAX, 6), (1 << 10, 96)] {
+            let mut output = Output::default();
+            output.share_all(&parts, expected.len());
+            let stream = Plain { most, taken: Vec::new(), writes: 0 };
+            let mut socket = StreamSocket { stream, has_unflushed: false };
+            while output.has_remaining() {
+                let written = socket.poll_write(&mut at_once(), &mut output);
+                assert!(matches!(written, Poll::Ready(Ok(()))), "{written:?}");
+            }
+            assert!(socket.stream.taken == expected, "the bytes are in their order");
+            let writes = socket.stream.writes;
+            assert!(writes <= writes_max, "{writes} writes of at most {most} bytes");
+        }
     }
 
     /// The pipe is shorter than a reply, and the stream keeps replies until it is flushed. The test
