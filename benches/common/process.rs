@@ -1,6 +1,7 @@
 //! Processes that a suite starts and measures: servers and clients, each on its own.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -93,6 +94,42 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// This program again, as a server that tells its address in its first line. It ends when this is
+/// dropped.
+#[derive(Debug)]
+pub struct ServerProcess {
+    process: Process,
+    address: SocketAddr,
+}
+
+impl ServerProcess {
+    /// As [`Process::start_this`], and waits for the first line.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, and of a first line that is no address.
+    pub fn start(variable: &str, role: &str) -> io::Result<Self> {
+        let mut process = Process::start_this(variable, role)?;
+        let address = process.line()?.parse().map_err(io::Error::other)?;
+        Ok(Self { process, address })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// As [`Process::usage`].
+    ///
+    /// # Errors
+    ///
+    /// As of [`Process::usage`].
+    pub fn usage(&self) -> io::Result<Usage> {
+        self.process.usage()
     }
 }
 

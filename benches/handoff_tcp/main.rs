@@ -19,9 +19,10 @@ mod servers;
 use std::io;
 use std::time::Duration;
 
+use zoolet_benches::process::ServerProcess;
 use zoolet_benches::{is_measured, tell};
 
-use self::servers::{Role, ServerProcess};
+use self::servers::Role;
 
 /// How long all sleep before each step: as `zoolet bench herd` lets them.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -61,7 +62,7 @@ impl Kind {
 
     /// The times of some steps.
     fn measure(self, server: &ServerProcess, steps: usize) -> io::Result<Vec<Duration>> {
-        let address = server.address;
+        let address = server.address();
         match self {
             Self::Bare => bare::relayed(address, PAUSE, steps),
             Self::BareOnTokio => bare::relayed_on_tokio(address, PAUSE, steps),
@@ -76,7 +77,7 @@ fn main() -> io::Result<()> {
         return servers::serve(role);
     }
     let (rounds, steps) = if is_measured() { (10, 60) } else { (1, 4) };
-    let servers = Role::ALL.map(ServerProcess::start);
+    let servers = Role::ALL.map(Role::start);
     let mut times = Kind::ALL.map(|_| Vec::new());
     for _ in 0..rounds {
         for (kind, times) in Kind::ALL.iter().zip(&mut times) {

@@ -1,10 +1,9 @@
 //! The servers, each in a process of its own.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use zoolet_benches::process::{Process, until_stdin_ends};
+use zoolet_benches::process::{ServerProcess, until_stdin_ends};
 
 /// The variable that makes this program a server.
 const ROLE: &str = "ZOOLET_BENCH_SERVER";
@@ -31,23 +30,14 @@ impl Role {
         }
     }
 
+    /// Starts a server with this role in a process of its own.
+    pub(crate) fn start(self) -> io::Result<ServerProcess> {
+        ServerProcess::start(ROLE, self.name())
+    }
+
     pub(crate) fn of_this_process() -> Option<Self> {
         let name = std::env::var(ROLE).ok()?;
         Self::ALL.into_iter().find(|role| role.name() == name)
-    }
-}
-
-/// A server in a process of its own, which ends when this is dropped.
-pub(crate) struct ServerProcess {
-    _process: Process,
-    pub(crate) address: SocketAddr,
-}
-
-impl ServerProcess {
-    pub(crate) fn start(role: Role) -> io::Result<Self> {
-        let mut process = Process::start_this(ROLE, role.name())?;
-        let address = process.line()?.parse().map_err(io::Error::other)?;
-        Ok(Self { _process: process, address })
     }
 }
 

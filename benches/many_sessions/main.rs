@@ -16,11 +16,11 @@ mod servers;
 use std::io;
 use std::time::Duration;
 
-use zoolet_benches::process::Usage;
+use zoolet_benches::process::{ServerProcess, Usage};
 use zoolet_benches::{is_measured, tell};
 
 use self::load::{Kind, Load};
-use self::servers::{Role, ServerProcess};
+use self::servers::Role;
 
 const ROUNDS: usize = 5;
 
@@ -53,8 +53,8 @@ struct Cost {
 
 /// Lets the servers take turns, and tells the medians.
 fn compare(sessions: usize, rounds: usize, time: Duration) -> io::Result<()> {
-    let echo = ServerProcess::start(Role::Echo)?;
-    let zoolet = ServerProcess::start(Role::Zoolet)?;
+    let echo = Role::Echo.start()?;
+    let zoolet = Role::Zoolet.start()?;
     let mut rows = Kind::ALL.map(|kind| Row { kind, costs: Vec::new() });
     for _ in 0..rounds {
         for row in &mut rows {
@@ -78,7 +78,7 @@ fn compare(sessions: usize, rounds: usize, time: Duration) -> io::Result<()> {
 }
 
 fn cost(server: &ServerProcess, kind: Kind, sessions: usize, time: Duration) -> io::Result<Cost> {
-    let load = Load::open(server.address, kind, sessions)?;
+    let load = Load::open(server.address(), kind, sessions)?;
     let before = server.usage()?;
     let operations = load.run(time)?;
     let Usage { cpu, switches } = server.usage()?.since(before);

@@ -1,11 +1,10 @@
 //! The servers, each in a process of its own: this program again, with a role.
 
 use std::io;
-use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use zoolet_benches::process::{Process, Usage, until_stdin_ends};
+use zoolet_benches::process::{ServerProcess, until_stdin_ends};
 
 use crate::load::ANSWER_BYTES;
 
@@ -26,6 +25,11 @@ impl Role {
             Self::Echo => "echo",
             Self::Zoolet => "zoolet",
         }
+    }
+
+    /// Starts a server with this role in a process of its own.
+    pub(crate) fn start(self) -> io::Result<ServerProcess> {
+        ServerProcess::start(ROLE, self.name())
     }
 
     pub(crate) fn of_this_process() -> Option<Self> {
@@ -76,23 +80,5 @@ async fn answer(mut socket: TcpStream) {
         if socket.write_all(&answer).await.is_err() {
             return;
         }
-    }
-}
-
-/// A server in a process of its own, which ends when this is dropped.
-pub(crate) struct ServerProcess {
-    process: Process,
-    pub(crate) address: SocketAddr,
-}
-
-impl ServerProcess {
-    pub(crate) fn start(role: Role) -> io::Result<Self> {
-        let mut process = Process::start_this(ROLE, role.name())?;
-        let address = process.line()?.parse().map_err(io::Error::other)?;
-        Ok(Self { process, address })
-    }
-
-    pub(crate) fn usage(&self) -> io::Result<Usage> {
-        self.process.usage()
     }
 }

@@ -14,11 +14,10 @@
 mod load;
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use zoolet_benches::process::{Process, until_stdin_ends, usage_of};
+use zoolet_benches::process::{ServerProcess, until_stdin_ends, usage_of};
 use zoolet_benches::{is_measured, tell};
 
 use self::load::Kind;
@@ -40,9 +39,8 @@ fn main() -> io::Result<()> {
     let counts = std::iter::successors(Some(1), |threads| Some(2 * threads));
     let mut servers = Vec::new();
     for threads in counts.take_while(|threads| *threads <= most) {
-        let mut process = Process::start_this(SERVER, &threads.to_string())?;
-        let address = process.line()?.parse().map_err(io::Error::other)?;
-        servers.push(Server { process, address, threads });
+        let process = ServerProcess::start(SERVER, &threads.to_string())?;
+        servers.push(Server { process, threads });
     }
     for kind in Kind::ALL {
         compare(&servers, kind, rounds, time)?;
@@ -51,8 +49,7 @@ fn main() -> io::Result<()> {
 }
 
 struct Server {
-    process: Process,
-    address: SocketAddr,
+    process: ServerProcess,
     /// Of the server, and as many of its clients.
     threads: usize,
 }
@@ -92,7 +89,7 @@ fn compare(servers: &[Server], kind: Kind, rounds: usize, time: Duration) -> io:
 }
 
 fn round(server: &Server, kind: Kind, time: Duration) -> io::Result<Round> {
-    let load = load::open(server.address, kind, server.threads)?;
+    let load = load::open(server.process.address(), kind, server.threads)?;
     let own = std::process::id();
     let (before, own_before) = (server.process.usage()?, usage_of(own)?);
     let operations = load.run(time)?;

@@ -23,6 +23,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
+mod measure;
+
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -32,6 +34,8 @@ use zoolet_protocol::{
     SetData, Watch, Write, Xid,
 };
 
+use self::measure::{cpu_ns, print_since, resident_bytes};
+
 const SESSION: SessionId = SessionId(1);
 const CHILDREN_PER_DIRECTORY: usize = 1_000;
 const DATA: &[u8] = &[7; 100];
@@ -40,19 +44,6 @@ const CONNECTIONS: u64 = 1_000;
 struct Tree {
     core: Core,
     requester: Requester,
-}
-
-/// Prints the CPU time that each of `count` operations took since `begin_ns`.
-fn print_since(begin_ns: u64, what: &str, count: usize) {
-    let each = (cpu_ns() - begin_ns) / (count as u64).max(1);
-    println!("{what}: {each} ns each, of {count}");
-}
-
-/// The CPU time of this thread in nanoseconds; 0 where the system does not tell. Other programs
-/// that run meanwhile do not count, but for what they take of the caches.
-fn cpu_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    text.and_then(|text| text.split(' ').next()?.parse().ok()).unwrap_or_default()
 }
 
 impl Tree {
@@ -244,13 +235,6 @@ fn watches(count: usize) {
 fn shuffled(count: usize) -> impl Iterator<Item = usize> + Clone {
     const STEP: usize = 617_033_989;
     (0..count).map(move |index| index * STEP % count)
-}
-
-/// The bytes of this process that are in memory; 0 where the system does not tell.
-fn resident_bytes() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok();
-    let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<usize>().ok());
-    pages.unwrap_or_default() * 4_096
 }
 
 fn main() {

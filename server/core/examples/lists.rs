@@ -23,6 +23,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
+mod measure;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -31,6 +33,8 @@ use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, Delete, Expect, Id, Lookup, MultiOp, Permissions, Read,
     SessionId, Watch, Write, Xid,
 };
+
+use self::measure::{cpu_ns, print_since, resident_bytes};
 
 const SESSION: SessionId = SessionId(1);
 
@@ -155,25 +159,6 @@ fn acls(count: usize) {
         let path = format!("/dir/{:04}-{number:010}", number % 1_000);
         apply(&mut core, &create(&path, CreateFlags::PERSISTENT, acl));
     });
-}
-
-/// Prints the CPU time that each of `count` operations took since `begin_ns`.
-fn print_since(begin_ns: u64, what: &str, count: usize) {
-    let each = (cpu_ns() - begin_ns) / (count as u64).max(1);
-    println!("{what}: {each} ns each, of {count}");
-}
-
-/// The CPU time of this thread in nanoseconds; 0 where the system does not tell.
-fn cpu_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    text.and_then(|text| text.split(' ').next()?.parse().ok()).unwrap_or_default()
-}
-
-/// The bytes of this process that are in memory; 0 where the system does not tell.
-fn resident_bytes() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok();
-    let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<usize>().ok());
-    pages.unwrap_or_default() * 4_096
 }
 
 fn main() {
