@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use hashbrown::HashMap;
-use zoolet_layouts::{Recipe, Role};
+use hashbrown::hash_map::EntryRef;
+use zoolet_layouts::{Place, Recipe, Role};
 use zoolet_protocol::SessionId;
 use zoolet_server::storage::history::Moment;
 
@@ -204,6 +205,17 @@ impl Lock {
             self.free.add(elapsed_ms(free_since, since.time_ms));
         }
         self.holding.insert(place, held);
+    }
+
+    /// Takes a place from those that hold, with its name. `None` if it is none of them; another session may hold with
+    /// a znode of the same name.
+    pub(super) fn take(&mut self, place: &Place) -> Option<(String, Held)> {
+        match self.holding.entry_ref(place.name.as_str()) {
+            EntryRef::Occupied(held) if held.get().session == place.znode.session => {
+                Some(held.remove_entry())
+            }
+            _ => None,
+        }
     }
 
     /// A place holds no longer.

@@ -38,6 +38,49 @@ struct Now {
     served: HashSet<String>,
 }
 
+/// What is over since a transaction.
+struct Over {
+    gone: Vec<Gone>,
+    /// The names of those that hold again, after they had gone.
+    again: HashSet<String>,
+    /// The names of those that are there, and hold no longer.
+    overtaken: Vec<String>,
+    /// See [`Now::served`].
+    served: HashSet<String>,
+}
+
+impl Over {
+    /// What is over for those that held, and who holds now.
+    fn of(
+        holding: &HashMap<String, Held>,
+        now: Now,
+        gone: Vec<Gone>,
+        may_come_again: bool,
+    ) -> (Self, Vec<Holder>) {
+        let Now { holders, is_all, served } = now;
+        let (mut again, mut overtaken) = (HashSet::new(), Vec::new());
+        if is_all || may_come_again {
+            let now: HashMap<&str, SessionId> =
+                holders.iter().map(|it| (it.name.as_str(), it.session)).collect();
+            let is_there = |name: &str, session| now.get(name) == Some(&session);
+            if is_all {
+                let over = holding.iter().filter(|(name, held)| !is_there(name, held.session));
+                overtaken.extend(over.map(|(name, _)| name.clone()));
+                overtaken.sort_unstable();
+            }
+            let gone = gone.iter().map(|gone| &gone.place);
+            let gone = gone.filter(|place| is_there(&place.name, place.znode.session));
+            again.extend(gone.map(|place| place.name.clone()));
+        }
+        (Self { gone, again, overtaken, served }, holders)
+    }
+
+    /// Whether a place of this directory has gone.
+    fn has_left(&self, slot: SlotId) -> bool {
+        self.gone.iter().any(|gone| gone.slot == slot)
+    }
+}
+
 impl Watch<'_> {
     /// Compares who holds in a lock after a transaction with who held before. Where the report begins there is no
     /// transaction, and all that hold are looked at.
@@ -77,87 +120,84 @@ impl Watch<'_> {
         may_come_again: bool,
         at: Option<Moment>,
     ) -> Result<(), DataError> {
-        let Now { mut holders, is_all, served } = now;
-        let known = HashMap::new();
-        let holding = self.slots[root].lock.as_ref().map_or(&known, |lock| &lock.holding);
-        let mut overtaken = Vec::new();
-        let mut again = HashSet::new();
-        if is_all || may_come_again {
-            let now: HashMap<&str, SessionId> =
-                holders.iter().map(|it| (it.name.as_str(), it.session)).collect();
-            let is_there = |name: &str, session| now.get(name) == Some(&session);
-            if is_all {
-                let over = holding.iter().filter(|(name, held)| !is_there(name, held.session));
-                overtaken.extend(over.map(|(name, _)| name.clone()));
-                overtaken.sort_unstable();
-            }
-            let gone = gone.iter().map(|gone| &gone.place);
-            let gone = gone.filter(|place| is_there(&place.name, place.znode.session));
-            again.extend(gone.map(|place| place.name.clone()));
-        }
-        let holds =
-            |it: &Holder| holding.get(&it.name).is_some_and(|old| old.session == it.session);
-        holders.retain(|it| !holds(it));
-        if self.slots[root].lock.is_none() {
-            let Some(first) = holders.first() else { return Ok(()) };
-            self.begin_lock(root, first.recipe);
-        }
-        let in_line = self.slots.in_line(root);
-        let gate = match &self.slots[root].shape {
-            Shape::Semaphore(semaphore) => Some(semaphore.gate),
-            _ => None,
-        };
-        let slot = &mut self.slots[root];
-        let Some(lock) = &mut slot.lock else { return Ok(()) };
-        if let Some(at) = at {
-            let next = holders.first().map(|it| it.session);
-            let mut over = Vec::new();
-            for Gone { slot, place, cause } in gone {
-                let (name, session) = (place.name, place.znode.session);
-                if again.contains(&name) {
-                    continue;
+        let slot = &self.slots[root];
+        let nobody = HashMap::new();
+        let holding = slot.lock.as_ref().map_or(&nobody, |lock| &lock.holding);
+        let (over, mut begun) = Over::of(holding, now, gone, may_come_again);
+        begun.retain(|it| holding.get(&it.name).is_none_or(|old| old.session != it.session));
+        if slot.lock.is_none() {
+            let recipe = match (begun.first(), &slot.shape) {
+                (Some(first), _) => first.recipe,
+                // Somebody gave up before a permit was seen.
+                (None, Shape::Semaphore(semaphore)) if over.has_left(semaphore.gate) => {
+                    semaphore.style.recipe()
                 }
-                match lock.holding.remove_entry(&name) {
-                    Some((name, held)) if held.session == session => {
-                        over.push((name, held, cause));
-                        continue;
-                    }
-                    // Another session holds with a znode of the same name.
-                    Some((name, held)) => {
-                        lock.holding.insert(name, held);
-                    }
-                    None => {}
-                }
-                // One that came and went in one transaction has not waited.
-                let is_in_line = place.style.is_place() && gate.is_none_or(|gate| gate == slot);
-                if is_in_line && place.znode.czxid != at.zxid && !served.contains(&name) {
-                    let asked_ms = place.znode.ctime;
-                    lock.abort(Aborted { place: name, session, asked_ms, until: at, cause });
-                }
-            }
-            for name in overtaken {
-                over.extend(lock.holding.remove(&name).map(|held| (name, held, Cause::Overtaken)));
-            }
-            let holding = lock.holding.len() as u64;
-            let waiting = match gate {
-                Some(_) => in_line,
-                None => in_line.saturating_sub(holding + holders.len() as u64),
+                (None, _) => return Ok(()),
             };
-            lock.handed_over += u64::from(next.is_some() && !over.is_empty());
-            for (place, held, cause) in over {
-                let left = Left { holding, waiting };
-                let hold = Hold { place, held, until: at, cause, next, left };
-                if let Some(each) = &mut self.each {
-                    each(&slot.path, &hold)?;
-                }
-                lock.end(hold);
-            }
+            self.begin_lock(root, recipe);
         }
-        for Holder { name, session, role, asked_ms, recipe } in holders {
+        if let Some(at) = at {
+            self.end_holds(root, over, &begun, at)?;
+        }
+        let Some(lock) = &mut self.slots[root].lock else { return Ok(()) };
+        for Holder { name, session, role, asked_ms, recipe } in begun {
             if recipe == Recipe::KazooReadWriteLock {
                 lock.recipe = recipe;
             }
             lock.begin(name, Held { session, role, asked_ms, since: at });
+        }
+        Ok(())
+    }
+
+    /// Ends the holds and the waits that are over. `begun` are those that hold since the same transaction.
+    fn end_holds(
+        &mut self,
+        root: SlotId,
+        over: Over,
+        begun: &[Holder],
+        at: Moment,
+    ) -> Result<(), DataError> {
+        let in_line = self.slots.in_line(root);
+        let slot = &mut self.slots[root];
+        let gate = match &slot.shape {
+            Shape::Semaphore(semaphore) => Some(semaphore.gate),
+            Shape::Line | Shape::PartOf(_) => None,
+        };
+        let Some(lock) = &mut slot.lock else { return Ok(()) };
+        let mut ended = Vec::new();
+        for Gone { slot, place, cause } in over.gone {
+            if over.again.contains(&place.name) {
+                continue;
+            }
+            if let Some((name, held)) = lock.take(&place) {
+                ended.push((name, held, cause));
+                continue;
+            }
+            // One that came and went in one transaction has not waited.
+            let is_in_line = place.style.is_place() && gate.is_none_or(|gate| gate == slot);
+            if is_in_line && place.znode.czxid != at.zxid && !over.served.contains(&place.name) {
+                let Place { name, znode, .. } = place;
+                let (session, asked_ms) = (znode.session, znode.ctime);
+                lock.abort(Aborted { place: name, session, asked_ms, until: at, cause });
+            }
+        }
+        for name in over.overtaken {
+            ended.extend(lock.holding.remove(&name).map(|held| (name, held, Cause::Overtaken)));
+        }
+        let next = begun.first().map(|it| it.session);
+        let holding = lock.holding.len() as u64;
+        let waiting = match gate {
+            Some(_) => in_line,
+            None => in_line.saturating_sub(holding + begun.len() as u64),
+        };
+        lock.handed_over += u64::from(next.is_some() && !ended.is_empty());
+        for (place, held, cause) in ended {
+            let left = Left { holding, waiting };
+            let hold = Hold { place, held, until: at, cause, next, left };
+            if let Some(each) = &mut self.each {
+                each(&slot.path, &hold)?;
+            }
+            lock.end(hold);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod counts;
 mod long_log;
 mod model;
+mod semaphores;
 
 use bytes::Bytes;
 use zoolet_core::{Core, CreateTxn, Settings, Txn, TxnOp};
@@ -31,6 +32,16 @@ struct Log {
 impl Log {
     fn new() -> Self {
         Self { core: Core::new(Settings::default()), txns: Vec::new() }
+    }
+
+    /// A mutex that one holds for which another one waits, until both have released it.
+    fn handed_over() -> Self {
+        Self::new()
+            .create(0, "/a")
+            .create(1, "/a/lock-0000000000")
+            .create(2, "/a/lock-0000000001")
+            .delete(1, "/a/lock-0000000000")
+            .delete(2, "/a/lock-0000000001")
     }
 
     fn then(mut self, session: i64, cxid: i32, op: TxnOp) -> Self {
@@ -199,68 +210,10 @@ fn readers_hold_together_and_writers_alone() {
     assert_eq!((locks.len(), locks[0].1.recipe), (1, Recipe::ReadWriteLock));
 }
 
-#[test]
-fn a_semaphore_of_curator_is_one_lock_with_several_holders() {
-    let log = Log::new()
-        .create(0, "/pool")
-        .create(0, "/pool/locks")
-        .create(0, "/pool/leases")
-        .create(1, "/pool/locks/lock-0000000000")
-        .create(1, "/pool/leases/lease-0000000000")
-        .delete(1, "/pool/locks/lock-0000000000")
-        .create(2, "/pool/locks/lock-0000000001")
-        .create(2, "/pool/leases/lease-0000000001")
-        .create(3, "/pool/locks/lock-0000000002")
-        // The second one has to wait until the first has given its permit back.
-        .delete(1, "/pool/leases/lease-0000000000")
-        .delete(2, "/pool/locks/lock-0000000001")
-        .delete(3, "/pool/locks/lock-0000000002")
-        .delete(2, "/pool/leases/lease-0000000001");
-    let (holds, locks) = log.told();
-    assert_eq!(short(&holds), [(1, 500, 900, 0), (2, 1_000, 1_200, 0)]);
-    let waited: Vec<_> = holds.iter().map(|(_, hold)| hold.waited_ms()).collect();
-    assert_eq!(waited, [Some(200), Some(400)]);
-    let [(at, lock)] = &locks[..] else { panic!("one lock: {locks:?}") };
-    assert_eq!((at.as_str(), lock.recipe), ("/pool", Recipe::Semaphore));
-    assert_eq!((lock.aborted.count, lock.aborted.max_ms()), (1, 300), "the third gave up");
-}
-
-#[test]
-fn a_semaphore_of_kazoo_is_one_lock() {
-    const ONE: &str = "/pool/00112233445566778899aabbccddeeff";
-    const GATE: &str = "/pool-__lock__/00112233445566778899aabbccddee00__lock__0000000000";
-    let log = Log::new().create(0, "/pool");
-    let log = log.then(
-        1,
-        3,
-        TxnOp::SetData { path: path("/pool"), data: Some(Bytes::from_static(b"2")), version: 1 },
-    );
-    let log = log
-        .create(0, "/pool-__lock__")
-        .create(1, GATE)
-        .create(1, ONE)
-        .delete(1, GATE)
-        .delete(1, ONE);
-    let (holds, locks) = log.told();
-    let of_root: Vec<_> = holds.iter().filter(|(at, _)| at == "/pool").cloned().collect();
-    assert_eq!(short(&of_root), [(1, 400, 600, 0)], "{holds:?}");
-    assert_eq!(of_root[0].1.waited_ms(), Some(100));
-    let [(at, lock)] = &locks[..] else { panic!("one lock: {locks:?}") };
-    assert_eq!(
-        (at.as_str(), lock.recipe, lock.aborted.count),
-        ("/pool", Recipe::KazooSemaphore, 0)
-    );
-}
-
 /// A snapshot of ZooKeeper's may hold what the records after it do once more.
 #[test]
 fn what_a_snapshot_holds_too_early_is_told_once() {
-    let log = Log::new()
-        .create(0, "/a")
-        .create(1, "/a/lock-0000000000")
-        .create(2, "/a/lock-0000000001")
-        .delete(1, "/a/lock-0000000000")
-        .delete(2, "/a/lock-0000000001");
+    let log = Log::handed_over();
     for held in 1..=5 {
         let (holds, _) = log.told_from(1, held, &[]);
         assert_eq!(holds.len(), 2, "a snapshot that holds {held}");
@@ -270,12 +223,7 @@ fn what_a_snapshot_holds_too_early_is_told_once() {
 /// As in a snapshot that ZooKeeper wrote while the holder released the lock.
 #[test]
 fn a_holder_that_a_snapshot_lacks_held_until_it_released() {
-    let log = Log::new()
-        .create(0, "/a")
-        .create(1, "/a/lock-0000000000")
-        .create(2, "/a/lock-0000000001")
-        .delete(1, "/a/lock-0000000000")
-        .delete(2, "/a/lock-0000000001");
+    let log = Log::handed_over();
     let released = DeletedZnode {
         path: path("/a/lock-0000000000"),
         session: SessionId(1),
@@ -301,43 +249,6 @@ fn many_locks_of_few_holds_are_told_together() {
     let (count, others) = others.expect("there are too many");
     assert!(locks.len() < 4_000 && others.holds == count.locks);
     assert_eq!(locks.len() as u64 + count.locks, 4_100);
-}
-
-/// Whatever data its znode is given.
-#[test]
-fn a_semaphore_of_curator_stays_one_when_its_znode_is_given_a_number() {
-    let number = |version| {
-        let data = Some(Bytes::from_static(b"5"));
-        TxnOp::SetData { path: path("/pool"), data, version }
-    };
-    let log = Log::new()
-        .create(0, "/pool")
-        .create(0, "/pool/leases")
-        .create(1, "/pool/leases/lease-0000000000")
-        .then(9, 3, number(1))
-        .create(2, "/pool/leases/lease-0000000001")
-        .delete(1, "/pool/leases/lease-0000000000");
-    let (holds, locks) = log.told();
-    assert_eq!(short(&holds), [(1, 200, 500, 0)]);
-    assert_eq!((holds[0].1.cause, holds[0].1.left.holding), (Cause::Released, 1));
-    assert_eq!((locks[0].1.recipe, locks[0].1.holding.len()), (Recipe::Semaphore, 1));
-}
-
-/// Those that want a permit of kazoo stand beside the path.
-#[test]
-fn a_semaphore_of_kazoo_that_is_named_has_its_waits() {
-    let pool = creation("/pool", false, "2");
-    let log = Log::new()
-        .then(0, 1, pool)
-        .create(0, "/pool-__lock__")
-        .create(1, "/pool-__lock__/00112233445566778899aabbccddee00__lock__0000000000")
-        .create(1, "/pool/00112233445566778899aabbccddeeff");
-    let mut watch = Watch::new("/pool", None);
-    for txn in &log.txns {
-        watch.txn(txn).expect("nothing is written");
-    }
-    let (locks, _) = watch.into_told();
-    assert_eq!((locks.len(), locks[0].waiting, locks[0].lock.waits.max_ms()), (1, 1, 100));
 }
 
 /// Each change costs about its own size: with all pairs, this takes minutes.
@@ -380,12 +291,7 @@ fn many_locks_that_are_held_are_all_told() {
 /// A damaged or malicious file may have any time.
 #[test]
 fn the_greatest_times_are_no_error() {
-    let mut log = Log::new()
-        .create(0, "/a")
-        .create(1, "/a/lock-0000000000")
-        .create(2, "/a/lock-0000000001")
-        .delete(1, "/a/lock-0000000000")
-        .delete(2, "/a/lock-0000000001");
+    let mut log = Log::handed_over();
     for (txn, time_ms) in log.txns.iter_mut().zip([0, i64::MIN, i64::MIN, i64::MAX, i64::MIN]) {
         txn.time_ms = time_ms;
     }

@@ -1,8 +1,9 @@
 //! Sees the places of locks come and go. `settle` tells who holds then.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use zoolet_core::{Core, CreateTxn, Txn, TxnOp};
 use zoolet_layouts::{Directory, Name, Part, Place, Recipe, Site, Style, Znode};
 use zoolet_protocol::{SessionId, ZPath, Zxid};
@@ -11,7 +12,7 @@ use zoolet_server::storage::history::{DeletedZnode, Moment};
 use super::hold::{Cause, Hold, Lock};
 use super::others::{Others, OthersCount};
 use super::report::Told;
-use super::shape::{Shape, SlotId, Slots};
+use super::shape::{Shape, Slot, SlotId, Slots};
 use crate::data::DataError;
 use crate::data::replay::Witness;
 use crate::data::sessions::Closer;
@@ -30,6 +31,8 @@ pub(super) struct Watch<'a> {
     pub(super) slots: Slots,
     /// The znodes whose data is a number, as that of a semaphore of kazoo.
     numbers: HashMap<ZPath, u32>,
+    /// The directories of the permits of Curator's semaphores, of which nobody need have one.
+    permits: HashSet<ZPath>,
     /// The ephemeral places of each session, with the transactions that created them: older logs do not say what
     /// the end of a session deletes. The paths are copies: those of a transaction were allocated by another thread,
     /// and to free them here would cost more.
@@ -71,6 +74,7 @@ impl<'a> Watch<'a> {
             top,
             slots: Slots::default(),
             numbers: HashMap::new(),
+            permits: HashSet::new(),
             owned: HashMap::new(),
             locks_at_most: 0,
             make_room_at: 2 * LOCKS_KEPT,
@@ -120,12 +124,17 @@ impl<'a> Watch<'a> {
         if !is_wanted(path) && !is_wanted(Site::of(path).root) {
             return None;
         }
+        Some(self.slot(path))
+    }
+
+    /// The slot of a directory, which is wanted.
+    fn slot(&mut self, path: &str) -> SlotId {
         let id = self.slots.find_or_add(path);
         // Its data came before its children.
         if let Some(number) = self.numbers.get(path) {
             self.slots[id].directory.set_data(number.to_string().as_bytes());
         }
-        Some(id)
+        id
     }
 
     /// The semaphore that a new place shows for the first time.
@@ -134,14 +143,47 @@ impl<'a> Watch<'a> {
         let is_permit = match came.name.style {
             Style::CuratorPermit => Site::of(&slot.path).part == Part::Permits,
             Style::KazooPermit => slot.directory.permits().is_some(),
-            _ => false,
+            _ => return self.semaphore_of_line(came.slot),
         };
         if is_permit { self.slots.see_semaphore(came.slot, came.name.style) } else { None }
+    }
+
+    /// The semaphore of which this is the line, though no permit of it was seen: with Curator's names the directory of
+    /// its permits is there, with kazoo's their number. What was told as a lock of its own stays one.
+    fn semaphore_of_line(&mut self, line: SlotId) -> Option<SlotId> {
+        let Slot { path, shape: Shape::Line, lock: None, .. } = &self.slots[line] else {
+            return None;
+        };
+        let path = Arc::clone(path);
+        let site = Site::of(&path);
+        if site.part != Part::Gate || !is_at_or_below(site.root, self.top) {
+            return None;
+        }
+        let (permits, style) = match path.strip_suffix(Site::GATE) {
+            Some(parent) => (format!("{parent}{}", Site::PERMITS), Style::CuratorPermit),
+            None => (site.root.to_owned(), Style::KazooPermit),
+        };
+        let is_there = match style {
+            Style::CuratorPermit => self.permits.contains(permits.as_str()),
+            _ => self.numbers.get(permits.as_str()).is_some_and(|number| *number > 0),
+        };
+        if !is_there {
+            return None;
+        }
+        let permits = self.slot(&permits);
+        let root = self.slots.see_semaphore(permits, style);
+        if root.is_none() {
+            self.slots.remove_if_idle(permits);
+        }
+        root
     }
 
     fn remove(&mut self, path: &str, cause: impl FnOnce(&Place) -> Cause) -> Option<Gone> {
         if !self.numbers.is_empty() {
             self.numbers.remove(path);
+        }
+        if !self.permits.is_empty() && Site::of(path).part == Part::Permits {
+            self.permits.remove(path);
         }
         let (parent, name) = split(path)?;
         let slot = self.slots.find(parent)?;
@@ -152,6 +194,14 @@ impl<'a> Watch<'a> {
         }
         let cause = cause(&place);
         Some(Gone { slot, place, cause })
+    }
+
+    /// Takes a znode that may have children.
+    fn add_directory(&mut self, path: &ZPath, data: Option<&[u8]>) {
+        if Site::of(path).part == Part::Permits {
+            self.permits.insert(path.clone());
+        }
+        self.set_data(path, data);
     }
 
     /// Takes the data of a znode. Returns the semaphore that it shows for the first time.
@@ -184,7 +234,7 @@ impl<'a> Watch<'a> {
         let session = if create.ephemeral { txn.session } else { SessionId::default() };
         // An ephemeral has no children.
         if !create.ephemeral {
-            self.set_data(&create.path, create.data.as_deref());
+            self.add_directory(&create.path, create.data.as_deref());
         }
         self.insert(&create.path, Znode { session, czxid: txn.zxid, ctime: txn.time_ms })
     }
@@ -273,7 +323,7 @@ impl Witness for Watch<'_> {
             if znode.stat.czxid > after {
                 continue;
             }
-            self.set_data(&znode.path, znode.data.as_deref());
+            self.add_directory(&znode.path, znode.data.as_deref());
             let stat = &znode.stat;
             let session = stat.ephemeral_owner.visible();
             let known = Znode { session, czxid: stat.czxid, ctime: stat.ctime };
@@ -338,6 +388,7 @@ impl Witness for Watch<'_> {
 
     fn lost(&mut self) -> Result<(), DataError> {
         self.numbers.clear();
+        self.permits.clear();
         self.owned.clear();
         for slot in self.slots.iter_mut() {
             // A semaphore of kazoo is known by its permits.
