@@ -350,7 +350,7 @@ async fn an_unfinished_snapshot_is_deleted() {
 #[tokio::test(start_paused = true)]
 async fn a_log_of_zookeeper_is_continued_where_it_ended() {
     let disk = SimDisk::default();
-    let log = include_bytes!("../server/tests/data/apache-3.8.log");
+    let log = include_bytes!("../../server/tests/data/apache-3.8.log");
     disk.put(&path(LOG), log.to_vec());
     let server = start(&disk).await.expect("a log of the original");
     assert_eq!(names(&server).await, ["app", "box", "soon"]);
@@ -466,7 +466,7 @@ async fn files_with_the_greatest_zxid_are_refused() {
     assert_eq!(names(&start(&disk).await.expect("the server skips this snapshot")).await.len(), 10);
 
     let disk = SimDisk::default();
-    let foreign = include_bytes!("../server/tests/data/apache-3.8.snapshot");
+    let foreign = include_bytes!("../../server/tests/data/apache-3.8.snapshot");
     disk.put(&path(&format!("snapshot.{last}")), foreign.to_vec());
     let text = refusal(&disk).await.to_string();
     assert!(

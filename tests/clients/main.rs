@@ -1,0 +1,6 @@
+//! The client: its requests, watches and sessions, and the client for threads.
+
+mod blocking;
+mod client;
+mod client_sessions;
+mod dropped_watchers;
