@@ -38,10 +38,20 @@ enum Kind {
     Request,
     /// A mutex that one client releases and another one gets.
     HandOver,
+    /// The same two, with a server that polls its sockets without a pause.
+    RequestAwake,
+    HandOverAwake,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Bare, Self::BareOnTokio, Self::Request, Self::HandOver];
+    const ALL: [Self; 6] = [
+        Self::Bare,
+        Self::BareOnTokio,
+        Self::Request,
+        Self::HandOver,
+        Self::RequestAwake,
+        Self::HandOverAwake,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
@@ -49,6 +59,8 @@ impl Kind {
             Self::BareOnTokio => "the same with tokio at all ends",
             Self::Request => "an exists of zoolet, and its reply",
             Self::HandOver => "a hand-over of a mutex",
+            Self::RequestAwake => "the exists of a server that never sleeps",
+            Self::HandOverAwake => "the hand-over of a server that never sleeps",
         }
     }
 
@@ -57,6 +69,7 @@ impl Kind {
             Self::Bare => Role::Bare,
             Self::BareOnTokio => Role::BareOnTokio,
             Self::Request | Self::HandOver => Role::Zoolet,
+            Self::RequestAwake | Self::HandOverAwake => Role::ZooletAwake,
         }
     }
 
@@ -66,8 +79,8 @@ impl Kind {
         match self {
             Self::Bare => bare::relayed(address, PAUSE, steps),
             Self::BareOnTokio => bare::relayed_on_tokio(address, PAUSE, steps),
-            Self::Request => clients::requests(address, PAUSE, steps),
-            Self::HandOver => clients::hand_overs(address, PAUSE, steps),
+            Self::Request | Self::RequestAwake => clients::requests(address, PAUSE, steps),
+            Self::HandOver | Self::HandOverAwake => clients::hand_overs(address, PAUSE, steps),
         }
     }
 }
@@ -87,7 +100,7 @@ fn main() -> io::Result<()> {
         }
     }
     let medians = times.map(median);
-    let [bare, _, request, _] = medians;
+    let [bare, _, request, ..] = medians;
     for (kind, time) in Kind::ALL.iter().zip(medians) {
         tell(&format!(
             "{}: {:.0} µs ({:.2} of bare sockets, {:.2} of a request)",

@@ -16,17 +16,21 @@ pub(crate) enum Role {
     /// The same, on the runtime of zoolet.
     BareOnTokio,
     Zoolet,
+    /// The same, of which one thread never sleeps.
+    ZooletAwake,
 }
 
 impl Role {
     /// In the order of their numbers.
-    pub(crate) const ALL: [Self; 3] = [Self::Bare, Self::BareOnTokio, Self::Zoolet];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Bare, Self::BareOnTokio, Self::Zoolet, Self::ZooletAwake];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Bare => "bare",
             Self::BareOnTokio => "bare on tokio",
             Self::Zoolet => "zoolet",
+            Self::ZooletAwake => "zoolet awake",
         }
     }
 
@@ -48,7 +52,10 @@ pub(crate) fn serve(role: Role) -> io::Result<()> {
     match role {
         Role::Bare => relay(),
         Role::BareOnTokio => runtime.block_on(relay_on_tokio()),
-        Role::Zoolet => runtime.block_on(async {
+        Role::Zoolet | Role::ZooletAwake => runtime.block_on(async {
+            if role == Role::ZooletAwake {
+                tokio::spawn(stay_awake());
+            }
             let server = zoolet_benches::server().await;
             println!("{}", server.local_addr().unwrap_or_else(|| unreachable!("it listens")));
             until_stdin_ends().await
@@ -87,5 +94,12 @@ async fn relay_on_tokio() -> io::Result<()> {
             }
             io::Result::Ok(())
         });
+    }
+}
+
+/// Polls the sockets of the runtime again and again.
+async fn stay_awake() {
+    loop {
+        tokio::task::yield_now().await;
     }
 }
