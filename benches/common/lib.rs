@@ -8,6 +8,7 @@ pub mod filled;
 pub mod floors;
 pub mod process;
 pub mod requests;
+pub mod sessions;
 
 use std::time::Duration;
 

@@ -10,16 +10,15 @@
 
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
-mod load;
 mod servers;
 
 use std::io;
 use std::time::Duration;
 
 use zoolet_benches::process::{ServerProcess, Usage};
+use zoolet_benches::sessions::{Load, Operation, Protocol, Work};
 use zoolet_benches::{is_measured, tell};
 
-use self::load::{Kind, Load};
 use self::servers::Role;
 
 const ROUNDS: usize = 5;
@@ -36,6 +35,37 @@ fn main() -> io::Result<()> {
         compare(sessions, rounds, time)?;
     }
     Ok(())
+}
+
+/// What the sessions ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Nothing: the server answers with as many bytes as to a `getData`.
+    Echo,
+    GetData,
+    /// An ephemeral sequential, and its delete. Both are counted.
+    CreateAndDelete,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Echo, Self::GetData, Self::CreateAndDelete];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Echo => "a bare answer",
+            Self::GetData => "getData",
+            Self::CreateAndDelete => "create or delete of an ephemeral sequential",
+        }
+    }
+
+    const fn work(self) -> Work {
+        let (protocol, operation) = match self {
+            Self::Echo => (Protocol::Echo, Operation::Get),
+            Self::GetData => (Protocol::ZooKeeper, Operation::Get),
+            Self::CreateAndDelete => (Protocol::ZooKeeper, Operation::CreateAndDelete),
+        };
+        Work { protocol, operation, depth: 1 }
+    }
 }
 
 /// What the operations of one kind have cost, by round.
@@ -78,10 +108,11 @@ fn compare(sessions: usize, rounds: usize, time: Duration) -> io::Result<()> {
 }
 
 fn cost(server: &ServerProcess, kind: Kind, sessions: usize, time: Duration) -> io::Result<Cost> {
-    let load = Load::open(server.address(), kind, sessions)?;
+    let mut load = Load::open(server.address(), kind.work(), sessions)?;
     let before = server.usage()?;
-    let operations = load.run(time)?;
+    let operations = load.run(time)?.operations;
     let Usage { cpu, switches } = server.usage()?.since(before);
+    load.close()?;
     if operations == 0 {
         return Err(io::Error::other("no operation was answered in time"));
     }

@@ -5,8 +5,7 @@ use std::io;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use zoolet_benches::process::{ServerProcess, until_stdin_ends};
-
-use crate::load::ANSWER_BYTES;
+use zoolet_benches::sessions::ANSWER_BYTES;
 
 /// The variable that makes this program a server.
 const ROLE: &str = "ZOOLET_BENCH_SERVER";
@@ -73,11 +72,8 @@ async fn accept(listener: TcpListener) -> io::Result<()> {
 /// Answers each request, which comes in one piece since no other is under way.
 async fn answer(mut socket: TcpStream) {
     let mut buffer = [0; 4_096];
-    let length = u32::try_from(ANSWER_BYTES).unwrap_or(u32::MAX).to_be_bytes();
-    let mut answer = vec![0; length.len() + ANSWER_BYTES];
-    answer[..length.len()].copy_from_slice(&length);
     while let Ok(1..) = socket.read(&mut buffer).await {
-        if socket.write_all(&answer).await.is_err() {
+        if socket.write_all(&[0; ANSWER_BYTES]).await.is_err() {
             return;
         }
     }
