@@ -1,5 +1,6 @@
 //! The test harness of the golden scripts: one test for each script.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
@@ -21,32 +22,35 @@ use crate::servers::{ScriptServers, ServerKind};
 pub fn golden(kind: ServerKind) -> ExitCode {
     let mut arguments = Arguments::from_args();
     if kind == ServerKind::Apache {
-        // Scripts on one server run one after the other, because zxids are counted from the start
-        // of each.
-        arguments.test_threads = Some(1);
+        // Most of the time a script waits for the server, or for a new one.
+        arguments.test_threads = Some(4);
     }
     let scripts = corpus().expect("the scripts are part of this crate");
-    let servers = Arc::new(Mutex::new(ScriptServers::new(kind)));
-    let trials = scripts.into_iter().map(|script| trial(script, kind, &servers)).collect();
+    // Scripts on one server run one after the other, because zxids are counted from the start of each.
+    let mut servers = BTreeMap::new();
+    let mut servers_of = |script: &Script| {
+        let new = || Arc::new(Mutex::new(ScriptServers::new(kind)));
+        match script.setting() {
+            setting if kind == ServerKind::Apache && setting.shares_servers() => {
+                Arc::clone(servers.entry(setting).or_insert_with(new))
+            }
+            _ => new(),
+        }
+    };
+    let trials = scripts.into_iter().map(|script| trial(servers_of(&script), script, kind));
+    let trials = trials.collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     // Stop the servers before the process ends.
     drop(servers);
     conclusion.exit_code()
 }
 
-fn trial(script: Script, kind: ServerKind, servers: &Arc<Mutex<ScriptServers>>) -> Trial {
+fn trial(servers: Arc<Mutex<ScriptServers>>, script: Script, kind: ServerKind) -> Trial {
     let name = script.name.clone();
     let peers: &[Peer] = if kind == ServerKind::Apache { &[Peer::Apache] } else { &[] };
-    let servers = Arc::clone(servers);
     needs(peers, &name, move || {
         let check = |servers: &mut ScriptServers| servers.check(&script);
-        match kind {
-            ServerKind::Apache => {
-                check(&mut servers.lock().unwrap_or_else(|held| held.into_inner()))
-            }
-            ServerKind::Core | ServerKind::Wire => check(&mut ScriptServers::new(kind)),
-        }
-        .map_err(Failed::from)
+        check(&mut servers.lock().unwrap_or_else(|held| held.into_inner())).map_err(Failed::from)
     })
 }
 

@@ -95,9 +95,7 @@ impl ScriptServers {
                 let server = Wire::start(config(setting))?;
                 Ok(act(&server.target()))
             }
-            // A late sweep would take a zxid in the next script, so scripts with sweeps share no
-            // server.
-            ServerKind::Apache if matches!(setting, Setting::Fresh | Setting::Sweeping) => {
+            ServerKind::Apache if !setting.shares_servers() => {
                 let server = Apache::start(&properties(setting))?;
                 Ok(act(&server.target()))
             }

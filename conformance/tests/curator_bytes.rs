@@ -33,7 +33,8 @@ const NOT_IN_PATHS: usize = 1;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
+    // They wait for a Java virtual machine.
+    arguments.test_threads = Some(2);
     let test = |name: &str, test: fn(SocketAddr) -> Result<(), Failed>| {
         harness::needs(&[Peer::Curator], name, move || {
             let server = Wire::start(servers::config(Setting::Steady))?;

@@ -24,8 +24,8 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Each test keeps two cores busy.
-    arguments.test_threads = Some(1);
+    // They wait for servers that start, for most of the time.
+    arguments.test_threads = Some(2);
     let trials = vec![
         harness::needs(&[Peer::Apache], "both-ways", || Ok(run(both_ways(TAKE_OVERS))?)),
         Trial::test("killed-many-times", || Ok(run(killed(kill_rounds()?))?)),

@@ -48,7 +48,8 @@ struct Payload {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
+    // They wait for a Java virtual machine, or for the other library.
+    arguments.test_threads = Some(4);
     let trials = [
         on_both("the_same_bytes", the_same_bytes),
         on_both("each_finds_the_others_instances", each_finds_the_others_instances),

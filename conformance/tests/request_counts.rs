@@ -52,7 +52,8 @@ const LOOKS_MAX: usize = 4_000;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
+    // They wait for most of the time, until nothing arrives.
+    arguments.test_threads = Some(2);
     let trials = vec![
         harness::needs(&[Peer::Curator], "zoolet", || {
             let four_letter_words = "*".parse()?;

@@ -51,6 +51,15 @@ pub enum Setting {
     Sweeping,
 }
 
+impl Setting {
+    /// Whether scripts that need it can use one server, one after the other.
+    #[must_use]
+    pub fn shares_servers(self) -> bool {
+        // A late sweep would take a zxid in the next script.
+        !matches!(self, Self::Fresh | Self::Sweeping)
+    }
+}
+
 /// Why a script failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {

@@ -20,20 +20,20 @@ use zoolet_conformance::wire::Wire;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Each test keeps two cores busy.
-    arguments.test_threads = Some(1);
+    // Foreign tests wait for most of the time. Those that take longest come first.
+    arguments.test_threads = Some(4);
     let trials = vec![
+        harness::needs(&[Peer::Kazoo], "kazoo-suite", kazoo_suite),
+        harness::needs(&[Peer::Kazoo], "sweep-kazoo", sweep::finds_the_defects_of_kazoo),
+        harness::needs(&[Peer::Curator], "sweep-curator", sweep::finds_the_defects_of_curator),
         client("zkcli", Peer::Apache),
         client("zoolet-cli", Peer::Apache),
         client("c-client", Peer::Apache),
         client("kazoo-recipes", Peer::Kazoo),
         client("curator-mutex", Peer::Curator),
-        harness::needs(&[Peer::Kazoo], "kazoo-suite", kazoo_suite),
         harness::needs(&[Peer::Apache, Peer::Kazoo, Peer::SecureC], "sasl", sasl),
         harness::needs(&[Peer::Kazoo], "pytest-example", pytest_example),
         harness::needs(&[Peer::Curator, Peer::JUnit], "junit-example", junit_example),
-        harness::needs(&[Peer::Kazoo], "sweep-kazoo", sweep::finds_the_defects_of_kazoo),
-        harness::needs(&[Peer::Curator], "sweep-curator", sweep::finds_the_defects_of_curator),
         harness::needs(&[Peer::Chromium], "page", page::shows_lines_by_day_and_by_night),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -25,6 +25,7 @@ mod semaphore;
 mod shared_values;
 mod watches;
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,8 +64,8 @@ macro_rules! scenarios {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // The check counts the watches of the whole server.
-    arguments.test_threads = Some(1);
+    // Most of them wait for their server, on which one scenario runs at a time.
+    arguments.test_threads = Some(32);
     let scenarios = scenarios! {
         mutex:
             one_client_holds_the_mutex_at_a_time_and_tokens_grow
@@ -213,10 +214,10 @@ fn main() -> ExitCode {
             a_place_in_line_keeps_a_persistent_watch;
     };
     let servers = [Kind::Zoolet, Kind::Apache, Kind::Ensemble, Kind::TestEnsemble]
-        .map(|kind| Lazy { kind, server: Arc::default() });
+        .map(|kind| Lazy { kind, servers: Default::default(), trials: Cell::default() });
     let mut trials = Vec::new();
-    for server in &servers {
-        for (name, scenario) in scenarios {
+    for (name, scenario) in scenarios {
+        for server in &servers {
             trials.push(server.trial(name, &[], move |server| play(server, name, scenario)));
         }
     }
@@ -256,10 +257,16 @@ enum Kind {
     TestEnsemble,
 }
 
-/// A server, which is started when the first test needs it.
+/// How many servers there are of a kind. Scenarios wait much more than they compute. One server
+/// cannot play two of them at a time, because the check counts the watches of the whole server.
+const SERVERS_OF_A_KIND: usize = 2;
+
+/// The servers of a kind, each of which is started when the first test needs it.
 struct Lazy {
     kind: Kind,
-    server: Arc<Mutex<Option<Server>>>,
+    servers: [Arc<Mutex<Option<Server>>>; SERVERS_OF_A_KIND],
+    /// How many tests they have.
+    trials: Cell<usize>,
 }
 
 /// A running server.
@@ -277,7 +284,8 @@ impl Lazy {
         peers: &[Peer],
         test: impl FnOnce(&mut Server) -> Outcome + Send + 'static,
     ) -> Trial {
-        let (kind, server) = (self.kind, Arc::clone(&self.server));
+        let number = self.trials.replace(self.trials.get() + 1);
+        let (kind, server) = (self.kind, Arc::clone(&self.servers[number % SERVERS_OF_A_KIND]));
         let (server_peers, prefix): (&[Peer], _) = match kind {
             Kind::Zoolet => (&[], "zoolet"),
             Kind::Apache => (&[Peer::Apache], "apache"),
