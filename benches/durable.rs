@@ -1,5 +1,9 @@
-//! What durability costs: synced writes of 1, 8, 64 and 1,000 clients beside the bare disk with batches of
-//! the same size; how long one write takes beside a write and sync of the bare disk; and how long a write takes while a snapshot of a large tree is written.
+//! What durability costs: how long one write takes beside a write and sync of the bare disk; synced writes
+//! of 1, 8, 64 and 1,000 clients beside the bare disk with batches of the same size; and how long a write
+//! takes while a snapshot of a large tree is written.
+//!
+//! The disk alone writes to a file with holes, as ZooKeeper makes its logs, and to a file of zeros that were
+//! written before. The three take turns of a quarter of a second.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench durable
@@ -11,15 +15,17 @@
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use zoolet::client::Client;
+use zoolet::server::Server;
 use zoolet::server::storage::{
     DirectoryLock, Disk, DiskFile, Durability, FsDisk, LockError, StorageConfig,
 };
@@ -31,74 +37,146 @@ use zoolet_benches::tell;
 struct Sizes {
     znodes: usize,
     clients: &'static [usize],
+    /// How often ours and the disk alone take turns.
     rounds: usize,
-    each: Duration,
+    /// The time of a turn.
+    turn: Duration,
+    /// The writes of a turn, one after the other.
     writes: usize,
+    /// The writes before a snapshot.
+    quiet_writes: usize,
 }
 
 fn sizes() -> Sizes {
     if zoolet_benches::is_measured() {
-        let each = Duration::from_secs(2);
-        Sizes { znodes: 1_000_000, clients: &[1, 8, 64, 1_000], rounds: 3, each, writes: 3_000 }
+        let turn = Duration::from_millis(250);
+        let clients = &[1, 8, 64, 1_000];
+        Sizes { znodes: 1_000_000, clients, rounds: 24, turn, writes: 200, quiet_writes: 3_000 }
     } else {
-        let each = Duration::from_millis(20);
-        Sizes { znodes: 2_000, clients: &[1, 8], rounds: 1, each, writes: 50 }
+        let turn = Duration::from_millis(5);
+        Sizes { znodes: 2_000, clients: &[1, 8], rounds: 2, turn, writes: 25, quiet_writes: 50 }
     }
 }
 
 fn main() {
-    let sizes = sizes();
+    let sizes = Arc::new(sizes());
     let runtime = Runtime::new().expect("a runtime");
-    runtime.block_on(one_write(&sizes));
-    runtime.block_on(synced_writes(&sizes));
-    runtime.block_on(large_tree(&sizes));
+    // In a task, as the clients of a program are.
+    let measured = runtime.spawn(async move {
+        one_write(&sizes).await;
+        synced_writes(&sizes).await;
+        large_tree(&sizes).await;
+    });
+    runtime.block_on(measured).expect("it does not panic");
+}
+
+/// A file to which the disk alone is written.
+struct Bare {
+    file: File,
+    left: usize,
+    zeros: Zeros,
+    directory: TempDir,
+}
+
+/// What the zeros of a file are before records overwrite them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Zeros {
+    /// The file is only longer, as ZooKeeper makes it: the file system takes space when the records
+    /// are synced.
+    Holes,
+    /// They are on the disk.
+    Written,
+}
+
+impl Bare {
+    const BYTES: usize = 64 << 20;
+
+    fn new(zeros: Zeros) -> Self {
+        let directory = directory(env!("CARGO_TARGET_TMPDIR"));
+        let file = Self::make(directory.path(), zeros);
+        Self { file, left: Self::BYTES, zeros, directory }
+    }
+
+    fn make(directory: &Path, zeros: Zeros) -> File {
+        let mut file = File::create(directory.join("bare")).expect("it can be made");
+        match zeros {
+            Zeros::Holes => file.set_len(Self::BYTES as u64).expect("there is room"),
+            Zeros::Written => {
+                for _ in 0..Self::BYTES >> 20 {
+                    file.write_all(&[0; 1 << 20]).expect("there is room");
+                }
+                file.rewind().expect("it begins somewhere");
+            }
+        }
+        file.sync_all().expect("the disk syncs");
+        file
+    }
+
+    /// How long one write and sync takes. When the file is full another takes its place.
+    fn write(&mut self, bytes: &[u8]) -> Duration {
+        if self.left < bytes.len() {
+            self.file = Self::make(self.directory.path(), self.zeros);
+            self.left = Self::BYTES;
+        }
+        self.left -= bytes.len();
+        let begin = Instant::now();
+        self.file.write_all(bytes).expect("there is room");
+        self.file.sync_data().expect("the disk syncs");
+        begin.elapsed()
+    }
+
+    /// How many batches a second are written and synced.
+    fn per_second(&mut self, bytes: &[u8], time: Duration) -> f64 {
+        let (mut spent, mut batches) = (Duration::ZERO, 0);
+        while spent < time {
+            spent += self.write(bytes);
+            batches += 1;
+        }
+        f64::from(batches) / spent.as_secs_f64()
+    }
+}
+
+async fn start_counted(directory: &Path, disk: &Counting) -> Server {
+    let disk = Arc::new(disk.clone());
+    // No snapshot is taken meanwhile.
+    start(StorageConfig { disk, snap_count: u64::MAX, ..StorageConfig::at(directory) }).await
 }
 
 /// Measures how long one write takes by turns with the bare disk, and prints the ratio of the medians.
 async fn one_write(sizes: &Sizes) {
-    let (mut ours, mut floor) = (Vec::new(), Vec::new());
-    for _ in 0..sizes.rounds {
-        let directory = directory(env!("CARGO_TARGET_TMPDIR"));
-        let disk = Counting::default();
-        let storage =
-            StorageConfig { disk: Arc::new(disk.clone()), ..StorageConfig::at(directory.path()) };
-        let server = start(storage).await;
-        let client = Client::connect(server.dialer()).await.expect("it is there");
-        client.create("/0").await.expect("it is new");
-        let before = disk.counts().1;
-        ours.extend(latencies(&client, |done| done < sizes.writes).await);
-        let record_bytes = (disk.counts().1 - before) as usize / sizes.writes;
-        server.shutdown().await;
-        floor.extend(disk_latencies(record_bytes, sizes.writes));
-    }
-    let [ours_p50, ours_p99] = [50, 99].map(|percent| percentile(&ours, percent));
-    let [floor_p50, floor_p99] = [50, 99].map(|percent| percentile(&floor, percent));
-    tell(&format!(
-        "one client, one synced write after the other: p50 {ours_p50:.1?}, p99 {ours_p99:.1?}; the disk alone \
-         with as many bytes: p50 {floor_p50:.1?}, p99 {floor_p99:.1?}; p50 {:.2} times as long",
-        ours_p50.as_secs_f64() / floor_p50.as_secs_f64()
-    ));
-}
-
-/// How long the disk takes to write and sync, one after the other.
-fn disk_latencies(record_bytes: usize, writes: usize) -> Vec<Duration> {
     let directory = directory(env!("CARGO_TARGET_TMPDIR"));
-    let mut file = floor_file(directory.path());
-    let bytes = vec![7; record_bytes.max(1)];
-    let once = |_| {
-        let begin = Instant::now();
-        file.write_all(&bytes).expect("there is room");
-        file.sync_data().expect("the disk syncs");
-        begin.elapsed()
+    let disk = Counting::default();
+    let server = start_counted(directory.path(), &disk).await;
+    let client = Client::connect(server.dialer()).await.expect("it is there");
+    client.create("/0").await.expect("it is new");
+    let (mut holes, mut written) = (Bare::new(Zeros::Holes), Bare::new(Zeros::Written));
+    let before = disk.counts().1;
+    client.set("/0", DATA).await.expect("it is there");
+    let record = vec![7; (disk.counts().1 - before) as usize];
+    let (mut ours, mut of_holes, mut of_written) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..sizes.rounds {
+        ours.extend(latencies(&client, |done| done < sizes.writes).await);
+        of_holes.extend((0..sizes.writes).map(|_| holes.write(&record)));
+        of_written.extend((0..sizes.writes).map(|_| written.write(&record)));
+    }
+    server.shutdown().await;
+    let told = |latencies: &[Duration]| {
+        let [p50, p99] = [50, 99].map(|percent| percentile(latencies, percent));
+        format!("p50 {p50:.1?}, p99 {p99:.1?}")
     };
-    (0..writes).map(once).collect()
-}
-
-/// A file as long as a log, to which the disk alone is written.
-fn floor_file(directory: &Path) -> File {
-    let file = File::create(directory.join("floor")).expect("it can be made");
-    file.set_len(64 << 20).expect("there is room");
-    file
+    let times = |bare: &[Duration], percent| {
+        percentile(&ours, percent).as_secs_f64() / percentile(bare, percent).as_secs_f64()
+    };
+    tell(&format!("one client, one synced write after the other: {}", told(&ours)));
+    for (name, bare) in [("with holes", &of_holes), ("of written zeros", &of_written)] {
+        tell(&format!(
+            "the disk alone, as many bytes into a file {name}: {}; the client's p50 is {:.2} times as long, \
+             its p99 {:.2} times",
+            told(bare),
+            times(bare, 50),
+            times(bare, 99)
+        ));
+    }
 }
 
 /// Measures writes per second by turns with the bare disk, and prints their ratio.
@@ -107,26 +185,30 @@ async fn synced_writes(sizes: &Sizes) {
         "synced writes of 100 bytes, beside batches of the same size that are written and synced"
     );
     for &clients in sizes.clients {
-        let (mut shares, mut rates) = (Vec::new(), Vec::new());
+        let writers = Writers::start(clients).await;
+        let (mut holes, mut written) = (Bare::new(Zeros::Holes), Bare::new(Zeros::Written));
+        let (mut of_holes, mut of_written) = (Vec::new(), Vec::new());
+        let (mut rates, mut batches) = (Vec::new(), Vec::new());
         for _ in 0..sizes.rounds {
-            let ours = writes_per_second(clients, sizes.each).await;
-            let floor = disk_per_second(ours.batch, ours.record_bytes, sizes.each);
-            let share = ours.per_second / floor;
-            println!(
-                "  {clients:>3} clients: {:>8.0}/s, {:>5.1} a sync; the disk alone: {floor:>8.0}/s; \
-                 share {:>3.0} %",
-                ours.per_second,
-                ours.batch,
-                share * 100.0
-            );
-            shares.push(share);
+            let ours = writers.turn(sizes.turn).await;
+            let bytes = vec![7; (ours.batch * ours.record_bytes) as usize];
+            let share = |bare: &mut Bare| {
+                ours.per_second / ours.batch / bare.per_second(&bytes, sizes.turn) * 100.0
+            };
+            of_holes.push(share(&mut holes));
+            of_written.push(share(&mut written));
             rates.push(ours.per_second);
+            batches.push(ours.batch);
         }
+        writers.server.shutdown().await;
         tell(&format!(
-            "{clients} clients write and sync {:.0} times a second together, {:.0} % of what the disk \
-             does with batches as large (medians of {})",
+            "{clients} clients write and sync {:.0} times a second together, {:.1} a sync: as often as {:.0} % \
+             of what the disk alone does with as many bytes into a file with holes, {:.0} % of written zeros \
+             (medians of {})",
             median(&mut rates),
-            median(&mut shares) * 100.0,
+            median(&mut batches),
+            median(&mut of_holes),
+            median(&mut of_written),
             sizes.rounds
         ));
     }
@@ -137,31 +219,42 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
+/// A server and clients, each of which has a znode.
+struct Writers {
+    server: Server,
+    clients: Vec<(Arc<Client>, String)>,
+    disk: Counting,
+    _directory: TempDir,
+}
+
 struct Written {
     per_second: f64,
     /// How many writes shared a sync.
     batch: f64,
-    record_bytes: usize,
+    record_bytes: f64,
 }
 
-async fn writes_per_second(clients: usize, time: Duration) -> Written {
-    let directory = directory(env!("CARGO_TARGET_TMPDIR"));
-    let disk = Counting::default();
-    let storage =
-        StorageConfig { disk: Arc::new(disk.clone()), ..StorageConfig::at(directory.path()) };
-    let server = start(storage).await;
-    let mut writers = Vec::new();
-    for number in 0..clients {
-        let client = Client::connect(server.dialer()).await.expect("it is there");
-        let path = format!("/{number}");
-        client.create(&path).await.expect("it is new");
-        writers.push((client, path));
+impl Writers {
+    async fn start(count: usize) -> Self {
+        let directory = directory(env!("CARGO_TARGET_TMPDIR"));
+        let disk = Counting::default();
+        let server = start_counted(directory.path(), &disk).await;
+        let mut clients = Vec::new();
+        for number in 0..count {
+            let client = Client::connect(server.dialer()).await.expect("it is there");
+            let path = format!("/{number}");
+            client.create(&path).await.expect("it is new");
+            clients.push((Arc::new(client), path));
+        }
+        Self { server, clients, disk, _directory: directory }
     }
-    let (syncs, bytes) = disk.counts();
-    let begin = Instant::now();
-    let tasks: Vec<_> = writers
-        .into_iter()
-        .map(|(client, path)| {
+
+    /// Each client writes again and again for some time.
+    async fn turn(&self, time: Duration) -> Written {
+        let (syncs, bytes) = self.disk.counts();
+        let begin = Instant::now();
+        let write = |(client, path): &(Arc<Client>, String)| {
+            let (client, path) = (Arc::clone(client), path.clone());
             tokio::spawn(async move {
                 let mut count = 0_u64;
                 while begin.elapsed() < time {
@@ -170,35 +263,20 @@ async fn writes_per_second(clients: usize, time: Duration) -> Written {
                 }
                 count
             })
-        })
-        .collect();
-    let mut count = 0;
-    for task in tasks {
-        count += task.await.expect("the task ends");
+        };
+        let tasks: Vec<_> = self.clients.iter().map(write).collect();
+        let mut count = 0;
+        for task in tasks {
+            count += task.await.expect("the task ends");
+        }
+        let elapsed = begin.elapsed();
+        let (syncs, bytes) = (self.disk.counts().0 - syncs, self.disk.counts().1 - bytes);
+        Written {
+            per_second: count as f64 / elapsed.as_secs_f64(),
+            batch: count as f64 / syncs.max(1) as f64,
+            record_bytes: bytes as f64 / count.max(1) as f64,
+        }
     }
-    let elapsed = begin.elapsed();
-    let (syncs, bytes) = (disk.counts().0 - syncs, disk.counts().1 - bytes);
-    server.shutdown().await;
-    Written {
-        per_second: count as f64 / elapsed.as_secs_f64(),
-        batch: count as f64 / syncs.max(1) as f64,
-        record_bytes: (bytes / count.max(1)) as usize,
-    }
-}
-
-/// Measures how many records per second the disk writes in synced batches.
-fn disk_per_second(batch: f64, record_bytes: usize, time: Duration) -> f64 {
-    let directory = directory(env!("CARGO_TARGET_TMPDIR"));
-    let mut file = floor_file(directory.path());
-    let bytes = vec![7; (batch * record_bytes as f64).max(1.0) as usize];
-    let begin = Instant::now();
-    let mut batches = 0_u64;
-    while begin.elapsed() < time {
-        file.write_all(&bytes).expect("there is room");
-        file.sync_data().expect("the disk syncs");
-        batches += 1;
-    }
-    batches as f64 * batch / begin.elapsed().as_secs_f64()
 }
 
 /// Measures writes while a snapshot of a large tree is written.
@@ -206,7 +284,7 @@ async fn large_tree(sizes: &Sizes) {
     let directory = directory(env!("CARGO_TARGET_TMPDIR"));
     let znodes = sizes.znodes;
     // The snapshot is taken in the middle of the measured writes.
-    let snap_count = (znodes + 10 + 2 * sizes.writes) as u64;
+    let snap_count = (znodes + 10 + 2 * sizes.quiet_writes) as u64;
     let storage = StorageConfig { snap_count, ..StorageConfig::at(directory.path()) };
     let filling = StorageConfig { durability: Durability::Buffered, ..storage.clone() };
     let server = start(filling).await;
@@ -218,10 +296,10 @@ async fn large_tree(sizes: &Sizes) {
     let server = start(storage).await;
     let client = Client::connect(server.dialer()).await.expect("it is there");
     let snapshots = || count_snapshots(directory.path());
-    let quiet = latencies(&client, |done| done < sizes.writes).await;
+    let quiet = latencies(&client, |done| done < sizes.quiet_writes).await;
     assert_eq!(snapshots(), 1, "no snapshot was taken meanwhile");
     // Up to the write that starts the snapshot.
-    let _ = latencies(&client, |done| done < sizes.writes).await;
+    let _ = latencies(&client, |done| done < sizes.quiet_writes).await;
     let busy = latencies(&client, |_| snapshots() < 2).await;
     let (quiet_p99, busy_p99) = (percentile(&quiet, 99), percentile(&busy, 99));
     let told = |latencies: &[Duration]| {
@@ -341,6 +419,10 @@ impl DiskFile for CountedFile {
 
     fn set_length(&mut self, length: u64) -> io::Result<()> {
         self.file.set_length(length)
+    }
+
+    fn reserve(&mut self, part: Range<u64>) -> io::Result<()> {
+        self.file.reserve(part)
     }
 
     fn sync(&mut self) -> io::Result<()> {

@@ -119,6 +119,14 @@ pub const SNAPSHOT_FIELD_BYTES_MAX: usize = 64 << 20;
 /// distinguishes it from damage.
 pub const LOG_BATCH_BYTES_MAX: usize = 4 << 20;
 
+/// The least disk space that a log takes ahead of its records. It takes as much as it is long, so
+/// that a short log stays short.
+pub const LOG_RESERVED_BYTES_MIN: u64 = 64 << 10;
+
+/// The most disk space that a log takes ahead of its records. The next sync writes it too, and takes
+/// about a millisecond longer.
+pub const LOG_RESERVED_BYTES_MAX: u64 = 1 << 20;
+
 /// How long after it was written the durable mark is synced. When the power fails, the records of
 /// this time are above the mark on the disk, where damage may look like a crash. With a shorter
 /// delay its syncs would take disk time from the log.

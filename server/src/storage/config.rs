@@ -36,7 +36,7 @@ pub struct StorageConfig {
     /// default, for no limit.
     pub log_size_limit_bytes: Option<u64>,
     /// `preAllocSize`: by how many bytes a log is extended ahead of its records. 64 MiB by default,
-    /// which take no disk space before they are written; 0 to extend it not at all.
+    /// of which 1 MiB at most takes disk space before it is written; 0 to extend it not at all.
     pub allocate_bytes: u64,
     /// `snapshot.compression.method`; none by default.
     pub snapshot_compression: Compression,

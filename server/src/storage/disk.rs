@@ -150,6 +150,17 @@ pub trait DiskFile: Debug + Write + Send + Sync {
     /// The error of the file system.
     fn set_length(&mut self, length: u64) -> io::Result<()>;
 
+    /// Takes disk space for a part of the file that nothing was written to, by writing the zeros that
+    /// it has already. A sync of bytes that are written there later need not record where they are,
+    /// which can take as long as the bytes themselves. By default it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// The error of the file system. The part has zeros as before.
+    fn reserve(&mut self, _part: Range<u64>) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Syncs the file, so that the written bytes survive a crash.
     ///
     /// # Errors

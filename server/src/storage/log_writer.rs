@@ -17,9 +17,13 @@ use super::mark::{Mark, MarkFile};
 use super::stats::StorageStats;
 use super::txn_record::encode_txn;
 use crate::clock::{ms_since, now};
+use crate::limits::{LOG_RESERVED_BYTES_MAX, LOG_RESERVED_BYTES_MIN};
 
 /// A log is extended when it has fewer free bytes than these.
 const ROOM_BYTES_MIN: u64 = 4096;
+
+/// Disk space is reserved in multiples of a page, which is what file systems take at once.
+const PAGE_BYTES: u64 = 4096;
 
 /// Appends a transaction in the format of a log: a checksum, a length, the record and an end mark.
 ///
@@ -75,7 +79,10 @@ struct OpenLog {
     path: PathBuf,
     first: Zxid,
     written: u64,
+    /// Where the zeros end by which it was extended.
     allocated: u64,
+    /// Where the disk space ends that it takes; `None` after an error.
+    reserved: Option<u64>,
 }
 
 impl LogWriter {
@@ -101,6 +108,9 @@ impl LogWriter {
         if end + ROOM_BYTES_MIN > log.allocated && self.allocate_bytes > 0 {
             let steps = (end + ROOM_BYTES_MIN).div_ceil(self.allocate_bytes);
             log.allocate(steps * self.allocate_bytes + HEADER_BYTES as u64)?;
+        }
+        if self.is_synced {
+            log.reserve_behind(end);
         }
         log.file.write_all(records).map_err(StorageError::io("write to", &log.path))?;
         log.written = end;
@@ -130,7 +140,7 @@ impl LogWriter {
         let disk = &self.directory.disk;
         let file = disk.create(&path).map_err(StorageError::io("create", &path))?;
         let written = HEADER_BYTES as u64;
-        let mut log = OpenLog { file, path, first, written, allocated: 0 };
+        let mut log = OpenLog { file, path, first, written, allocated: 0, reserved: Some(0) };
         let mut header = BytesMut::with_capacity(HEADER_BYTES);
         header.put_slice(&MAGIC);
         header.put_i32(VERSION);
@@ -141,6 +151,7 @@ impl LogWriter {
             log.allocate(self.allocate_bytes + HEADER_BYTES as u64)?;
         }
         if self.is_synced {
+            log.reserve_behind(written);
             log.file.sync().map_err(StorageError::io("sync", &log.path))?;
             let logs = &self.directory.logs;
             disk.sync_directory(logs).map_err(StorageError::io("sync", logs))?;
@@ -175,10 +186,36 @@ impl OpenLog {
         self.allocated = bytes;
         Ok(())
     }
+
+    /// Takes disk space for the records behind `end`, unless there is some left. Without it the file
+    /// system takes space for every few records, and each sync that has to record that as well takes
+    /// up to twice as long.
+    fn reserve_behind(&mut self, end: u64) {
+        if self.reserved.is_none_or(|reserved| reserved >= end) {
+            return;
+        }
+        let begin = end.next_multiple_of(PAGE_BYTES);
+        let ahead = end.clamp(LOG_RESERVED_BYTES_MIN, LOG_RESERVED_BYTES_MAX);
+        let part = begin..(begin + ahead).min(self.allocated);
+        if part.is_empty() {
+            return;
+        }
+        self.reserved = Some(part.end);
+        if let Err(error) = self.file.reserve(part) {
+            // The records need less space, and their write tells whether it is there.
+            tracing::debug!("{}: no space is reserved: {error}", self.path.display());
+            self.reserved = None;
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
+    use std::ops::Range;
+
+    use parking_lot::Mutex;
+
     use super::*;
     use crate::storage::MemDisk;
 
@@ -195,5 +232,83 @@ mod tests {
             writer.synced_in(ms);
             assert_eq!(stats.slow_syncs.value(), count, "{ms} ms");
         }
+    }
+
+    /// A disk whose files note which parts are reserved, and refuse more than a limit.
+    #[derive(Debug)]
+    struct Reserving {
+        parts: Arc<Mutex<Vec<Range<u64>>>>,
+        limit: u64,
+    }
+
+    impl Write for Reserving {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl DiskFile for Reserving {
+        fn write_at(&mut self, _position: u64, _bytes: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn set_length(&mut self, _length: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn reserve(&mut self, part: Range<u64>) -> io::Result<()> {
+            if part.end > self.limit {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.parts.lock().push(part);
+            Ok(())
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn reserving(limit: u64, allocated: u64) -> (OpenLog, Arc<Mutex<Vec<Range<u64>>>>) {
+        let parts = Arc::default();
+        let file = Box::new(Reserving { parts: Arc::clone(&parts), limit });
+        let (path, first) = (PathBuf::from("/log.1"), Zxid(1));
+        (OpenLog { file, path, first, written: 16, allocated, reserved: Some(0) }, parts)
+    }
+
+    #[test]
+    fn what_is_reserved_lies_behind_the_records_and_before_the_end_of_the_file() {
+        let (mut log, parts) = reserving(u64::MAX, 8 << 20);
+        let mut rng = fastrand::Rng::with_seed(1);
+        let mut end = 16;
+        while end < 8 << 20 {
+            let before = parts.lock().len();
+            log.reserve_behind(end);
+            for part in &parts.lock()[before..] {
+                assert!(part.start >= end, "{part:?} has records, which end at {end}");
+                assert!(
+                    part.start < end + PAGE_BYTES && part.end <= 8 << 20,
+                    "{part:?} after {end}"
+                );
+                assert!(part.end - part.start <= LOG_RESERVED_BYTES_MAX, "{part:?}");
+            }
+            assert!(log.reserved.is_some_and(|reserved| reserved >= end || reserved == 8 << 20));
+            end += rng.u64(1..300_000);
+        }
+        assert!(parts.lock().len() > 5);
+    }
+
+    #[test]
+    fn a_disk_without_space_is_asked_for_it_no_more() {
+        let (mut log, parts) = reserving(100_000, 8 << 20);
+        log.reserve_behind(16);
+        log.reserve_behind(70_000);
+        assert_eq!((parts.lock().len(), log.reserved), (1, None));
+        log.reserve_behind(20_000);
+        assert_eq!(parts.lock().len(), 1);
     }
 }

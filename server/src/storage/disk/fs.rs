@@ -14,6 +14,9 @@ const LOCK_FILE: &str = "zoolet.lock";
 /// The bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
+/// What is written at once to reserve space.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
 /// The file system of the machine.
 ///
 /// ```
@@ -175,6 +178,16 @@ impl DiskFile for FsFile {
         self.0.set_len(length)
     }
 
+    fn reserve(&mut self, part: Range<u64>) -> io::Result<()> {
+        let mut position = part.start;
+        while position < part.end {
+            let count = (part.end - position).min(ZEROS.len() as u64);
+            self.write_at(position, &ZEROS[..count as usize])?;
+            position += count;
+        }
+        Ok(())
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         self.0.sync_data()
     }
@@ -221,6 +234,27 @@ mod tests {
         FsDisk.create(&below.join("file")).unwrap();
         FsDisk.create_directory(&below.join("file/c")).unwrap_err();
         fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_reserved_part_takes_space_and_changes_no_byte_and_no_position() {
+        use std::os::unix::fs::MetadataExt;
+        let path = std::env::temp_dir().join(format!("zoolet-reserve-{}", std::process::id()));
+        let mut file = FsDisk.create(&path).unwrap();
+        let length = 4 << 20;
+        file.set_length(length).unwrap();
+        file.write_all(b"before").unwrap();
+        file.reserve(4_096..4_096 + (1 << 20)).unwrap();
+        file.sync().unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        assert!(metadata.blocks() * 512 >= 1 << 20, "{} blocks", metadata.blocks());
+        assert!(metadata.blocks() * 512 < 2 << 20, "{} blocks", metadata.blocks());
+        file.write_all(b" and after").unwrap();
+        let mut expected = b"before and after".to_vec();
+        expected.resize(length as usize, 0);
+        assert!(fs::read(&path).unwrap() == expected);
+        fs::remove_file(path).unwrap();
     }
 
     #[test]
