@@ -119,6 +119,19 @@ pub const SNAPSHOT_FIELD_BYTES_MAX: usize = 64 << 20;
 /// distinguishes it from damage.
 pub const LOG_BATCH_BYTES_MAX: usize = 4 << 20;
 
+/// A task writes and syncs the log itself while that takes no longer. Its worker does nothing else
+/// meanwhile; a turn of a client may take as long.
+pub const LOG_INLINE_TIME_MAX: Duration = Duration::from_millis(1);
+
+/// How often, one time after the other, it must have taken no longer before.
+pub const LOG_INLINE_ROUNDS_MIN: u32 = 16;
+
+/// How often the log's thread looks whether that task hangs.
+pub const LOG_WATCH_TICK: Duration = Duration::from_millis(5);
+
+/// How often it looks in vain before it sleeps until something is written again.
+pub const LOG_WATCH_IDLE_TICKS: u32 = 200;
+
 /// The least disk space that a log takes ahead of its records. It takes as much as it is long, so
 /// that a short log stays short.
 pub const LOG_RESERVED_BYTES_MIN: u64 = 64 << 10;

@@ -63,6 +63,15 @@ struct SlowDisk {
     syncs: Arc<Gate>,
     snapshots: Arc<Gate>,
     panics: Arc<AtomicBool>,
+    /// The threads that began a sync, by their names.
+    syncing: Arc<Mutex<Vec<String>>>,
+}
+
+impl SlowDisk {
+    /// Which threads began a sync since this was last asked.
+    fn syncing(&self) -> Vec<String> {
+        std::mem::take(&mut *self.syncing.lock().unwrap())
+    }
 }
 
 #[derive(Debug)]
@@ -140,6 +149,8 @@ impl DiskFile for SlowFile {
     }
 
     fn sync(&mut self) -> io::Result<()> {
+        let thread = std::thread::current().name().unwrap_or_default().to_owned();
+        self.disk.syncing.lock().unwrap().push(thread);
         self.disk.syncs.pass();
         assert!(!self.disk.panics.load(Ordering::SeqCst), "the test lets the disk panic");
         self.file.sync()
@@ -289,4 +300,134 @@ async fn a_server_ends_its_connections_in_time_though_the_disk_hangs() {
     assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof, "{end}");
     drop(closed);
     ending.await.unwrap();
+}
+
+/// The name of the threads of a runtime.
+const WORKER: &str = "tokio-rt-worker";
+
+/// The name of the thread that writes the log.
+const LOG_THREAD: &str = "zoolet-log";
+
+/// A create in a task of its own, as a frame: who sends it need not wait for the reply.
+fn create(path: &str, xid: i32) -> Bytes {
+    let create = Create::new(path, CreateMode::Persistent).acl(vec![Acl::open()]);
+    encode_request(Xid(xid), &Request::Write(WriteRequest::Op(create.into())))
+}
+
+/// Writes one by one until a worker of the runtime syncs the log.
+async fn write_until_inline(server: &Server, disk: &SlowDisk) {
+    let transport = shake_hands(server, None).await;
+    let syncing = disk.clone();
+    let writes = async move {
+        receive(&*transport).await.unwrap();
+        for number in 1.. {
+            syncing.syncing();
+            transport.send(create(&format!("/inline-{number}"), number)).unwrap();
+            receive(&*transport).await.unwrap();
+            if syncing.syncing() == [WORKER] {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), tokio::spawn(writes)).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_writes_alone_wakes_no_other_thread() {
+    let disk = SlowDisk::default();
+    let server = start(&disk, 1_000_000).await;
+    write_until_inline(&server, &disk).await;
+}
+
+#[tokio::test]
+async fn on_a_runtime_with_one_thread_the_thread_of_the_log_syncs() {
+    let disk = SlowDisk::default();
+    let server = start(&disk, 1_000_000).await;
+    let client = Client::connect(server.dialer()).await.unwrap();
+    disk.syncing();
+    for number in 0..100 {
+        client.create(&format!("/{number}")).await.unwrap();
+    }
+    let syncing = disk.syncing();
+    assert!(syncing.iter().all(|name| name == LOG_THREAD), "{syncing:?}");
+}
+
+/// The only other worker sleeps, and nobody waits for the sockets and timers of the runtime until it
+/// is woken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_go_on_while_a_worker_waits_for_a_disk_that_hangs() {
+    let disk = SlowDisk::default();
+    let server = start(&disk, 1_000_000).await;
+    for _ in 0..20 {
+        write_until_inline(&server, &disk).await;
+        let transport = shake_hands(&server, None).await;
+        receive(&*transport).await.unwrap();
+        disk.syncing();
+        let closed = disk.syncs.close();
+        let writes = tokio::spawn(async move {
+            transport.send(create("/a", 1)).unwrap();
+            receive(&*transport).await
+        });
+        let ticks = tokio::spawn(async {
+            for _ in 0..20 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        tokio::time::timeout(Duration::from_secs(20), ticks).await.unwrap().unwrap();
+        assert!(!writes.is_finished(), "it is not durable");
+        drop(closed);
+        writes.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_becomes_durable_though_its_task_keeps_the_worker_busy() {
+    let disk = SlowDisk::default();
+    let server = start(&disk, 1_000_000).await;
+    write_until_inline(&server, &disk).await;
+    let transport = shake_hands(&server, None).await;
+    receive(&*transport).await.unwrap();
+    disk.syncing();
+    let busy = Arc::new(Gate::default());
+    let closed = busy.close();
+    let hog = tokio::spawn(async move {
+        transport.send(create("/a", 1)).unwrap();
+        // The task that was asked waits for this worker, and nobody else may run it.
+        busy.pass();
+    });
+    let syncs = async {
+        while disk.syncing().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), syncs).await.unwrap();
+    drop(closed);
+    hog.await.unwrap();
+}
+
+#[test]
+fn a_server_writes_though_the_runtime_that_started_it_is_gone() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2).enable_all().build().unwrap()
+    };
+    let (first, second) = (runtime(), runtime());
+    let disk = SlowDisk::default();
+    let server = first.block_on(async {
+        let server = start(&disk, 1_000_000).await;
+        write_until_inline(&server, &disk).await;
+        server
+    });
+    first.shutdown_timeout(Duration::from_secs(20));
+    let written = second.block_on(async {
+        let transport = shake_hands(&server, None).await;
+        let answers = async {
+            receive(&*transport).await.unwrap();
+            transport.send(create("/a", 1)).unwrap();
+            receive(&*transport).await.unwrap()
+        };
+        tokio::time::timeout(Duration::from_secs(20), answers).await
+    });
+    written.expect("it is acknowledged");
+    drop(server);
 }

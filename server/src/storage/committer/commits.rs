@@ -1,0 +1,205 @@
+//! Who carries out the work of a committer: the appending thread, a thread of its own, or a task.
+//!
+//! A thread would be enough. But a client that waits for each write before it sends the next would
+//! wait for two wake-ups more with each: of the thread, and by the thread. On some machines these
+//! take half as long as the sync. So while syncs are quick, a task of the runtime carries out what
+//! was appended while nobody was busy. A worker of the runtime runs the task that it woke last
+//! first. So the task runs as soon as the client's task has nothing more to send, and the client's
+//! task as soon as it has its reply, both without another thread.
+//!
+//! The task keeps its worker busy while it waits for the disk, so this has limits:
+//!
+//! - The runtime has other workers, and no other server of the process does the same now.
+//! - The last rounds were quick (`LOG_INLINE_TIME_MAX`).
+//! - What was appended during a round is for the thread: many clients write, and all workers shall
+//!   be there for them.
+//! - The thread watches. If the disk hangs it wakes another worker, which then also waits for the
+//!   sockets and timers of the runtime. If the task does not get its turn the thread takes its work.
+
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::thread::{self, JoinHandle};
+
+use bytes::BytesMut;
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use zoolet_core::{Frozen, Txn};
+use zoolet_protocol::Zxid;
+
+use super::queue::{Next, Queue, Watch};
+use super::{Batch, Committer, Since, Work};
+use crate::clock::now;
+use crate::storage::error::StorageError;
+use crate::storage::log_writer::encode_log_record;
+
+/// Whether a task of this process carries work out. A second one could keep the last worker busy.
+static IS_INLINE: AtomicBool = AtomicBool::new(false);
+
+/// Passes work to a [`Committer`]: by a call, or through a queue.
+#[derive(Debug)]
+pub(crate) enum Commits {
+    /// The caller's thread carries the work out at once.
+    Immediate(Box<Committer>),
+    /// A thread of its own or a task carries the work out.
+    Queued(Arc<Queue>, Option<JoinHandle<()>>),
+}
+
+/// A committer, and the queue of its work.
+#[derive(Debug)]
+struct Shared {
+    queue: Arc<Queue>,
+    /// Locked by who has taken work, so nobody waits for it. `None` once the thread has ended: with it
+    /// the lock of the directory is gone.
+    committer: Mutex<Option<Committer>>,
+}
+
+impl Shared {
+    fn carry_out(&self, work: VecDeque<Work>) {
+        let begin = now();
+        self.carry_out_with(work);
+        self.queue.carried_out(now().saturating_duration_since(begin));
+    }
+
+    fn carry_out_with(&self, work: VecDeque<Work>) {
+        let mut committer = self.committer.lock();
+        let committer = committer.as_mut().expect("nothing is appended once it is closed");
+        let carried_out = panic::catch_unwind(AssertUnwindSafe(|| {
+            work.into_iter().for_each(|work| committer.carry_out(work));
+        }));
+        // Otherwise all messages would wait forever.
+        if carried_out.is_err() {
+            let source = io::Error::other("the code that does so has panicked");
+            let path = committer.directory.logs.clone();
+            committer.durable.fail(StorageError::Io { what: "write to", path, source });
+        }
+    }
+
+    /// What the thread does.
+    fn run(&self, runtime: Option<&Handle>) {
+        let mut watch = Watch::default();
+        loop {
+            match self.queue.next(&mut watch) {
+                Next::Work(work) => self.carry_out(work),
+                // Of the workers that sleep one wakes, and waits for the sockets when it sleeps again.
+                Next::Unblock => drop(runtime.map(|runtime| runtime.spawn(async {}))),
+                Next::Over => break,
+            }
+        }
+        let committer = self.committer.lock().take();
+        committer.expect("this is where it ends").finish();
+    }
+
+    /// What the task does when it is woken.
+    fn poll(&self, context: &Context<'_>) -> Poll<()> {
+        if !self.queue.register(context.waker()) {
+            return Poll::Ready(());
+        }
+        if IS_INLINE.swap(true, Ordering::Acquire) {
+            self.queue.refuse_as_task();
+            return Poll::Pending;
+        }
+        if let Some(work) = self.queue.take_as_task() {
+            self.carry_out(work);
+        }
+        IS_INLINE.store(false, Ordering::Release);
+        Poll::Pending
+    }
+}
+
+/// Takes the task out of the queue when its runtime ends.
+struct Registered(Arc<Shared>);
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.0.queue.deregister();
+    }
+}
+
+impl Commits {
+    /// # Errors
+    ///
+    /// If the system can start no thread.
+    pub(crate) fn start(committer: Committer) -> io::Result<Self> {
+        if !committer.in_background {
+            return Ok(Self::Immediate(Box::new(committer)));
+        }
+        let durable = committer.durable.clone();
+        let queue = Arc::new(Queue::new(durable, Arc::clone(&committer.stats)));
+        let committer = Mutex::new(Some(committer));
+        let shared = Arc::new(Shared { queue: Arc::clone(&queue), committer });
+        let runtime = Handle::try_current().ok().filter(has_other_workers);
+        let (of_task, of_thread) = (Arc::clone(&shared), runtime.clone());
+        let thread = thread::Builder::new()
+            .name("zoolet-log".to_owned())
+            .spawn(move || shared.run(of_thread.as_ref()))?;
+        if let Some(runtime) = runtime {
+            runtime.spawn(async move {
+                let registered = Registered(of_task);
+                std::future::poll_fn(|context| registered.0.poll(context)).await;
+            });
+        }
+        Ok(Self::Queued(queue, Some(thread)))
+    }
+
+    /// Appends a transaction to the work, and returns the length of its record.
+    pub(crate) fn append(&mut self, txn: &Txn, since: Since) -> usize {
+        match self {
+            Self::Immediate(committer) => {
+                let mut records = BytesMut::new();
+                encode_log_record(txn, &mut records);
+                let bytes = records.len();
+                committer.stats.appended.add(1);
+                let since = vec![since];
+                let batch = Batch { first: txn.zxid, last: txn.zxid, records, since };
+                committer.carry_out(Work::Batch(batch));
+                bytes
+            }
+            Self::Queued(queue, _) => queue.append(txn, since),
+        }
+    }
+
+    pub(crate) fn end_log(&mut self) {
+        self.push(Work::EndLog);
+    }
+
+    /// Lets messages leave that depend on a durable state without records, after those that depend
+    /// on the records before.
+    pub(crate) fn reach(&mut self, zxid: Zxid) {
+        self.push(Work::Reach(zxid));
+    }
+
+    pub(crate) fn take_snapshot(&mut self, frozen: Frozen) {
+        self.push(Work::Snapshot(Box::new(frozen)));
+    }
+
+    fn push(&mut self, work: Work) {
+        match self {
+            Self::Immediate(committer) => committer.carry_out(work),
+            Self::Queued(queue, _) => queue.push(work),
+        }
+    }
+}
+
+impl Drop for Commits {
+    /// Waits until all records that were appended are written.
+    fn drop(&mut self) {
+        match self {
+            Self::Immediate(committer) => committer.finish(),
+            Self::Queued(queue, thread) => {
+                queue.close();
+                if let Some(Err(_)) = thread.take().map(JoinHandle::join) {
+                    tracing::error!("the thread of the log panicked");
+                }
+            }
+        }
+    }
+}
+
+/// Whether one of the workers can wait for the disk while others go on.
+fn has_other_workers(runtime: &Handle) -> bool {
+    runtime.runtime_flavor() == RuntimeFlavor::MultiThread && runtime.metrics().num_workers() > 1
+}

@@ -1,0 +1,305 @@
+//! The work that waits to be carried out, and who is asked to do that.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use zoolet_core::Txn;
+
+use super::{Batch, Since, Work};
+use crate::limits::{
+    LOG_BATCH_BYTES_MAX, LOG_INLINE_ROUNDS_MIN, LOG_INLINE_TIME_MAX, LOG_WATCH_IDLE_TICKS,
+    LOG_WATCH_TICK,
+};
+use crate::storage::durable::Durable;
+use crate::storage::log_writer::encode_log_record;
+use crate::storage::stats::StorageStats;
+
+/// The work that waits for the thread or the task.
+///
+/// Appending never blocks: who carries work out wakes in-process clients, whose next request may
+/// append on that same thread. The tasks that read sockets read no requests while the queue is too
+/// long.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    /// Notified when the thread is asked.
+    asked: Condvar,
+    durable: Durable,
+    stats: Arc<StorageStats>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    work: VecDeque<Work>,
+    is_closed: bool,
+    /// Whether somebody carries work out. Whoever does looks for more afterwards.
+    is_busy: bool,
+    /// How often work was taken.
+    rounds: u64,
+    /// Who was asked to take what waits.
+    asked: Option<Asked>,
+    /// The task that can carry work out, unless there is none.
+    task: Option<Waker>,
+    /// How many of the last rounds were quick, one after the other.
+    quick_rounds: u32,
+    /// Whether the thread watches the task.
+    is_watched: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Task,
+    Thread,
+}
+
+/// What the thread does next.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// It carries this out.
+    Work(VecDeque<Work>),
+    /// It lets other tasks run, because the task has waited for the disk for a while.
+    Unblock,
+    /// It ends.
+    Over,
+}
+
+/// What the thread knows of the task, which it watches.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// At the last tick: how often work had been taken, and whether the task was asked or busy.
+    seen: (u64, bool),
+    idle_ticks: u32,
+}
+
+/// How the task does.
+enum Tick {
+    Fine,
+    /// It was asked a tick ago, and has not begun.
+    IsLate,
+    /// It began a tick ago, and has not ended.
+    Hangs,
+}
+
+impl Watch {
+    fn tick(&mut self, waiting: &mut Waiting) -> Tick {
+        let seen = (waiting.rounds, waiting.is_busy || waiting.asked == Some(Asked::Task));
+        let is_unchanged = std::mem::replace(&mut self.seen, seen) == seen;
+        match seen {
+            (_, true) if is_unchanged && waiting.is_busy => return Tick::Hangs,
+            (_, true) if is_unchanged => return Tick::IsLate,
+            (_, false) if is_unchanged => self.idle_ticks += 1,
+            _ => self.idle_ticks = 0,
+        }
+        waiting.is_watched = self.idle_ticks < LOG_WATCH_IDLE_TICKS;
+        Tick::Fine
+    }
+}
+
+impl Queue {
+    pub(super) fn new(durable: Durable, stats: Arc<StorageStats>) -> Self {
+        Self { waiting: Mutex::default(), asked: Condvar::new(), durable, stats }
+    }
+
+    pub(super) fn append(&self, txn: &Txn, since: Since) -> usize {
+        self.stats.appended.add(1);
+        let mut waiting = self.waiting.lock();
+        let mut bytes = 0;
+        // Records that exceed the last batch begin another.
+        let mut rest = Some(BytesMut::new());
+        if let Some(Work::Batch(batch)) = waiting.work.back_mut() {
+            let before = batch.records.len();
+            bytes = encode_to(&mut batch.records, txn);
+            if batch.records.len() <= LOG_BATCH_BYTES_MAX {
+                batch.last = txn.zxid;
+                batch.since.push(since);
+                rest = None;
+            } else {
+                rest = Some(batch.records.split_off(before));
+            }
+        }
+        if let Some(mut records) = rest {
+            if records.is_empty() {
+                bytes = encode_to(&mut records, txn);
+            }
+            let batch = Batch { first: txn.zxid, last: txn.zxid, records, since: vec![since] };
+            waiting.work.push_back(Work::Batch(batch));
+        }
+        self.durable.add_backlog(bytes);
+        self.ask(waiting);
+        bytes
+    }
+
+    pub(super) fn push(&self, work: Work) {
+        let mut waiting = self.waiting.lock();
+        waiting.work.push_back(work);
+        // The task does only what does not take long.
+        self.ask_thread(&mut waiting);
+    }
+
+    pub(super) fn close(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.is_closed = true;
+        self.ask_thread(&mut waiting);
+        let task = waiting.task.take();
+        drop(waiting);
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
+    /// Asks for what waits to be carried out: the task while syncs are quick, and otherwise the
+    /// thread.
+    fn ask(&self, mut waiting: MutexGuard<'_, Waiting>) {
+        if waiting.is_busy || waiting.asked.is_some() {
+            return;
+        }
+        match &waiting.task {
+            Some(task) if waiting.quick_rounds >= LOG_INLINE_ROUNDS_MIN => {
+                let task = task.clone();
+                waiting.asked = Some(Asked::Task);
+                if !waiting.is_watched {
+                    waiting.is_watched = true;
+                    self.asked.notify_one();
+                }
+                drop(waiting);
+                task.wake();
+            }
+            _ => self.ask_thread(&mut waiting),
+        }
+    }
+
+    fn ask_thread(&self, waiting: &mut Waiting) {
+        waiting.asked = Some(Asked::Thread);
+        self.asked.notify_one();
+    }
+
+    /// Waits until the thread has something to do.
+    pub(super) fn next(&self, watch: &mut Watch) -> Next {
+        let mut waiting = self.waiting.lock();
+        loop {
+            if !waiting.is_busy && waiting.asked == Some(Asked::Thread) && !waiting.work.is_empty()
+            {
+                return Next::Work(self.take(&mut waiting));
+            }
+            if !waiting.is_busy && waiting.is_closed {
+                return match waiting.work.is_empty() {
+                    true => Next::Over,
+                    false => Next::Work(self.take(&mut waiting)),
+                };
+            }
+            if !waiting.is_watched {
+                self.asked.wait(&mut waiting);
+                *watch = Watch::default();
+                continue;
+            }
+            if self.asked.wait_for(&mut waiting, LOG_WATCH_TICK).timed_out() {
+                match watch.tick(&mut waiting) {
+                    Tick::Fine => {}
+                    // It was asked, and some other task keeps its worker busy.
+                    Tick::IsLate => self.ask_thread(&mut waiting),
+                    Tick::Hangs => return Next::Unblock,
+                }
+            }
+        }
+    }
+
+    /// Takes all work, if the task was asked to; `None` otherwise.
+    pub(super) fn take_as_task(&self) -> Option<VecDeque<Work>> {
+        let mut waiting = self.waiting.lock();
+        let is_asked = !waiting.is_busy && waiting.asked == Some(Asked::Task);
+        (is_asked && !waiting.work.is_empty()).then(|| self.take(&mut waiting))
+    }
+
+    /// The task does not do what it was asked to do.
+    pub(super) fn refuse_as_task(&self) {
+        let mut waiting = self.waiting.lock();
+        if waiting.asked == Some(Asked::Task) {
+            self.ask_thread(&mut waiting);
+        }
+    }
+
+    /// Takes all work, if there is any.
+    #[cfg(test)]
+    pub(super) fn take_now(&self) -> Option<VecDeque<Work>> {
+        let mut waiting = self.waiting.lock();
+        (!waiting.work.is_empty()).then(|| self.take(&mut waiting))
+    }
+
+    fn take(&self, waiting: &mut Waiting) -> VecDeque<Work> {
+        self.durable.clear_backlog();
+        self.stats.queue_size.record(self.stats.outstanding());
+        waiting.is_busy = true;
+        waiting.asked = None;
+        waiting.rounds += 1;
+        std::mem::take(&mut waiting.work)
+    }
+
+    /// What was taken is carried out, in this time. What was appended meanwhile is for the thread:
+    /// several clients write, and while it waits for the disk all workers are there for them.
+    pub(super) fn carried_out(&self, took: Duration) {
+        let mut waiting = self.waiting.lock();
+        waiting.is_busy = false;
+        waiting.quick_rounds = match took <= LOG_INLINE_TIME_MAX {
+            true => waiting.quick_rounds.saturating_add(1),
+            false => 0,
+        };
+        if !waiting.work.is_empty() || waiting.is_closed {
+            self.ask_thread(&mut waiting);
+        }
+    }
+
+    /// From now on this task can be asked. Returns `false` if no more is appended.
+    pub(super) fn register(&self, task: &Waker) -> bool {
+        let mut waiting = self.waiting.lock();
+        if !waiting.task.as_ref().is_some_and(|known| known.will_wake(task)) {
+            waiting.task = Some(task.clone());
+        }
+        !waiting.is_closed
+    }
+
+    /// There is no task any more.
+    pub(super) fn deregister(&self) {
+        self.waiting.lock().task = None;
+        self.refuse_as_task();
+    }
+}
+
+fn encode_to(records: &mut BytesMut, txn: &Txn) -> usize {
+    let before = records.len();
+    encode_log_record(txn, records);
+    records.len() - before
+}
+
+#[cfg(test)]
+mod tests {
+    use zoolet_core::TxnOp;
+    use zoolet_protocol::{SessionId, Xid, ZPath, Zxid};
+
+    use super::*;
+    use crate::clock::now;
+    use crate::storage::committer::Origin;
+
+    #[test]
+    fn a_batch_is_no_longer_than_the_limit_that_recovery_assumes() {
+        let queue = Queue::new(Durable::from(Zxid::ZERO), Arc::default());
+        let since = Since { moment: now(), origin: Origin::Client };
+        let lengths = [1_000, LOG_BATCH_BYTES_MAX - 2_000, 5_000, 2 * LOG_BATCH_BYTES_MAX, 1, 1];
+        for (zxid, length) in (1..).map(Zxid).zip(lengths) {
+            let path = ZPath::parse("/a").expect("a path");
+            let op = TxnOp::SetData { path, data: Some(vec![1; length].into()), version: 1 };
+            let txn = Txn { session: SessionId(1), cxid: Xid(1), zxid, time_ms: 0, op };
+            queue.append(&txn, since);
+        }
+        let mut zxids = Vec::new();
+        for work in queue.take_now().expect("there is some") {
+            let Work::Batch(Batch { first, last, records, .. }) = work else { panic!("{work:?}") };
+            assert!(records.len() <= LOG_BATCH_BYTES_MAX || first == last, "{first} to {last}");
+            zxids.push((first.0, last.0));
+        }
+        assert_eq!(zxids, [(1, 2), (3, 3), (4, 4), (5, 6)]);
+    }
+}
