@@ -39,7 +39,8 @@ const EXPIRY_WITHIN_MS: i64 = 5_000 + 2 * 1_000 + 5_000;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
+    // Its members wait for each other for most of the time.
+    arguments.test_threads = Some(2);
     let peers = [Peer::Curator, Peer::Kazoo, Peer::Apache];
     let trials = vec![
         harness::needs(&peers[..2], "zoolet", || Ok::<_, Failed>(agree(Implementation::Zoolet)?)),

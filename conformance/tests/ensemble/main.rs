@@ -27,10 +27,12 @@ type Outcome = Result<(), Failed>;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // The network can be in one state at a time only.
-    arguments.test_threads = Some(1);
+    // A network can be in one state at a time only: each ensemble has one test at a time, and the other
+    // threads wait for it.
+    arguments.test_threads = Some(11);
     let quick = Lazy::new(Timing::QUICK);
     let usual = Lazy::new(Timing::USUAL);
+    let losing_leaders = Lazy::new(Timing::USUAL);
     let trials = vec![
         quick.trial(
             "lag::a_follower_answers_from_its_old_state",
@@ -49,16 +51,16 @@ fn main() -> ExitCode {
         usual.trial("partition::of_a_follower", |ensemble| {
             partition::nobody_holds_beside_another(ensemble, partition::Victim::Follower)
         }),
-        usual.trial("partition::of_a_leader", |ensemble| {
+        losing_leaders.trial("partition::of_a_leader", |ensemble| {
             partition::nobody_holds_beside_another(ensemble, partition::Victim::Leader)
         }),
-        usual.trial("partition::of_a_leader_whose_followers_notice_first", |ensemble| {
+        losing_leaders.trial("partition::of_a_leader_whose_followers_notice_first", |ensemble| {
             partition::nobody_holds_beside_another(ensemble, partition::Victim::SeveredLeader)
         }),
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
     // Stop the servers before the process ends.
-    drop((quick, usual));
+    drop((quick, usual, losing_leaders));
     conclusion.exit_code()
 }
 
