@@ -304,7 +304,7 @@ struct Batch {
 impl Batch {
     /// Takes a transaction. Returns whether they are enough.
     fn push(&mut self, record: LogRecord) -> bool {
-        // The length of the record before; in a new log, that of all records before.
+        // The length of the record before. The first one may be deep in its log, and one that begins a log is none.
         self.bytes += record.offset.saturating_sub(self.last);
         self.last = record.offset;
         self.txns.push(record.txn);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// The last ones that are kept; all of them are counted.
 const RECENT_KEPT: usize = 200;
 
-/// For so many more there is room when there is none left. There is never room for twice as many.
+/// Where there is no room left it is made for so many more, and not for twice as many as there are.
 const STEP: usize = 25;
 
 /// What has a name.
