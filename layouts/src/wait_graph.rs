@@ -18,7 +18,7 @@ use zoolet_protocol::{SessionId, Zxid};
 use crate::directory::Place;
 use crate::queue::{Queue, Row};
 use crate::role::Role;
-use crate::style::Recipe;
+use crate::style::{Recipe, Style};
 
 /// Who waits for whom.
 ///
@@ -175,7 +175,8 @@ impl WaitGraph {
     }
 
     /// What each vertex needs. A multi-lock enters several lines in one transaction and holds none
-    /// before it is in front of all, so that each of its places needs what the others need.
+    /// before it is in front of all, so that each of its places needs what the others need: the first one
+    /// needs all of it, and the others need the first one.
     fn needs_with_multi_locks(&self) -> Vec<Vec<usize>> {
         let mut needs: Vec<Vec<usize>> =
             self.vertices.iter().map(|vertex| vertex.needs.clone()).collect();
@@ -187,10 +188,12 @@ impl WaitGraph {
                 groups.entry((znode.session, znode.czxid)).or_default().push(index);
             }
         }
-        for group in groups.values().filter(|group| group.len() > 1) {
-            let all: Vec<usize> =
-                group.iter().flat_map(|&index| self.vertices[index].needs.clone()).collect();
-            group.iter().for_each(|&index| needs[index].clone_from(&all));
+        for group in groups.values() {
+            let [first, others @ ..] = &group[..] else { continue };
+            for &other in others {
+                let of_other = std::mem::replace(&mut needs[other], vec![*first]);
+                needs[*first].extend(of_other);
+            }
         }
         needs
     }
@@ -291,6 +294,13 @@ fn needs(queue: &Queue<'_>, index: usize) -> Vec<usize> {
     let row = &queue.rows[index];
     let Some(behind) = row.behind.filter(|_| row.role.waits()) else { return Vec::new() };
     if row.role == Role::WaitsForPermit {
+        // What the one in front asks for it has with the first permit that comes back.
+        if let Some(before) = index.checked_sub(1)
+            && row.place.style == Style::CuratorPermit
+            && queue.rows[before].role == Role::WaitsForPermit
+        {
+            return vec![before];
+        }
         let has_permit = |(_, other): &(usize, &Row<'_>)| other.role == Role::HasPermit;
         return queue.rows.iter().enumerate().filter(has_permit).map(|(row, _)| row).collect();
     }

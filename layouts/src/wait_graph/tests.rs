@@ -188,3 +188,25 @@ fn a_thousand_sessions_in_one_circle() {
     let cycles = graph(&paths).cycles();
     assert_eq!((cycles.len(), cycles[0].steps.len()), (1, 1_000));
 }
+
+/// With all pairs the memory of a machine would not do: whoever may create znodes may create these.
+#[test]
+fn many_places_of_one_session_need_no_more_than_there_are() {
+    const MANY: usize = 5_000;
+    let permits = (0..2 * MANY).map(|number| {
+        let session = if number < MANY { 1 } else { 2 };
+        format!("lease-{number:010}:{session}:{}", number + 10)
+    });
+    let permits = directory(&permits.collect::<Vec<_>>().join(" "));
+    let gate = directory(&format!("lock-0000000000:2:{}", MANY + 9));
+    let mut graph = WaitGraph::default();
+    graph.add("/pool", &semaphore(&permits, &gate));
+    // A multi-lock of as many paths.
+    for path in 0..MANY {
+        let line = directory("lock-0000000000:3:5 lock-0000000001:4:6");
+        line.queues().iter().for_each(|queue| graph.add(&format!("/multi/{path}"), queue));
+    }
+    let needs: usize = graph.needs_with_multi_locks().iter().map(Vec::len).sum();
+    assert!(needs <= 6 * MANY, "{needs}");
+    assert!(graph.cycles().is_empty());
+}

@@ -19,7 +19,8 @@ pub(crate) fn cycles(survey: &Survey) -> Vec<Cycle> {
 /// had ended and the second had not begun, so that the waits were at one time.
 pub(crate) fn still_there(cycles: Vec<Cycle>, second: &Survey) -> Vec<Cycle> {
     let mut graph = WaitGraph::default();
-    for (path, queue) in second.queues() {
+    let directories = second.directories_of(cycles.iter().flat_map(|cycle| &cycle.steps));
+    for (path, queue) in directories.iter().flat_map(|path| second.queues_of(path)) {
         graph.add(path, &queue);
     }
     let is_same = |first: &Step, second: &Step| {
@@ -41,7 +42,7 @@ pub(crate) fn findings(survey: &Survey, sessions: &Sessions, cycles: &[Cycle]) -
 }
 
 fn finding(survey: &Survey, sessions: &Sessions, cycle: &Cycle) -> Finding {
-    let waited = |step: &Step| survey.now_ms - step.waiter_place.znode.ctime;
+    let waited = |step: &Step| survey.age_ms(step.waiter_place.znode);
     let youngest = cycle.steps.iter().map(waited).min().unwrap_or_default();
     let is_old = youngest >= OLD_WAIT_MS;
     let step = |step: &Step| {
