@@ -15,12 +15,13 @@ use zoolet_protocol::{ErrorCode, MultiReadOp, MultiResult, Zxid};
 
 use super::limits::{QUICK_BATCH, QUICK_CANDIDATES};
 use super::look::Looks;
+use crate::doctor::scan::{Request, list_bytes, next_batch};
 use crate::doctor::survey::{LockDirectory, Stamp, child};
 
 /// What a quick look has found.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Znodes that are gone, with the transactions that had created them.
+    /// Znodes that are gone or have too many children, with the transactions that had created them.
     pub(super) gone: Vec<(String, Zxid)>,
     pub(super) changed: BTreeMap<String, Changed>,
 }
@@ -76,13 +77,13 @@ impl Changed {
 ///
 /// Those of any read; `UNIMPLEMENTED` from servers before 3.6.
 pub(super) async fn look(looks: &Mutex<Looks>, client: &Client) -> Result<(Changes, u32), Error> {
-    let (watched, rate) = {
+    let (watched, options) = {
         let mut looks = looks.lock();
-        (looks.watched(QUICK_CANDIDATES), looks.options.rate)
+        (looks.watched(QUICK_CANDIDATES), looks.options)
     };
-    let mut asking = Asking::new(client, rate);
+    let mut asking = Asking::new(client, options.rate);
     let mut changes = Changes::default();
-    let heads = watched.iter().map(|(path, _)| MultiReadOp::GetData(path.as_str().into()));
+    let heads = watched.iter().map(|(path, _)| Ask::data(path.clone()));
     let mut listed: Vec<(String, Stamp, Bytes)> = Vec::new();
     let heads = asking.read(heads.collect()).await?;
     for ((path, czxid), result) in watched.into_iter().zip(heads) {
@@ -95,6 +96,9 @@ pub(super) async fn look(looks: &Mutex<Looks>, client: &Client) -> Result<(Chang
                 let data = data.unwrap_or_default();
                 if stat.num_children == 0 {
                     changes.changed.insert(path, Changed::emptied(stamp, data));
+                } else if i64::from(stat.num_children) > i64::from(options.children_max) {
+                    // Such a list is not read. The next reading of the whole tree tells how long it is.
+                    changes.gone.push((path, czxid));
                 } else {
                     listed.push((path, stamp, data));
                 }
@@ -103,7 +107,7 @@ pub(super) async fn look(looks: &Mutex<Looks>, client: &Client) -> Result<(Chang
             _ => {}
         }
     }
-    let lists = listed.iter().map(|(path, ..)| MultiReadOp::GetChildren(path.as_str().into()));
+    let lists = listed.iter().map(|(path, stamp, _)| Ask::children(path, *stamp));
     let lists = asking.read(lists.collect()).await?;
     let mut unknown: Vec<(String, String)> = Vec::new();
     for ((path, stamp, data), result) in listed.into_iter().zip(lists) {
@@ -116,7 +120,7 @@ pub(super) async fn look(looks: &Mutex<Looks>, client: &Client) -> Result<(Chang
         unknown.extend(new.map(|name| (path.clone(), name.clone())));
         changes.changed.insert(path, Changed { stamp, data, names, read: BTreeMap::new() });
     }
-    let places = unknown.iter().map(|(path, name)| MultiReadOp::GetData(child(path, name).into()));
+    let places = unknown.iter().map(|(path, name)| Ask::data(child(path, name)));
     let places = asking.read(places.collect()).await?;
     for ((path, name), result) in unknown.into_iter().zip(places) {
         if let (MultiResult::Data(_, stat), Some(changed)) =
@@ -128,9 +132,31 @@ pub(super) async fn look(looks: &Mutex<Looks>, client: &Client) -> Result<(Chang
     Ok((changes, asking.requests))
 }
 
+/// A read that is to be made.
+struct Ask {
+    op: MultiReadOp,
+    path_bytes: usize,
+    /// About how many bytes its answer takes, as far as that is known before.
+    answer_bytes: usize,
+}
+
+impl Ask {
+    fn data(path: String) -> Self {
+        let path_bytes = path.len();
+        Self { op: MultiReadOp::GetData(path.into()), path_bytes, answer_bytes: 0 }
+    }
+
+    fn children(path: &str, stamp: Stamp) -> Self {
+        let (path_bytes, answer_bytes) = (path.len(), list_bytes(stamp.children));
+        Self { op: MultiReadOp::GetChildren(path.into()), path_bytes, answer_bytes }
+    }
+}
+
 struct Asking<'a> {
     client: &'a Client,
     turns: Interval,
+    /// How many reads the next request has.
+    batch: usize,
     requests: u32,
 }
 
@@ -138,17 +164,25 @@ impl<'a> Asking<'a> {
     fn new(client: &'a Client, rate: u32) -> Self {
         let mut turns = tokio::time::interval(Duration::from_secs(1) / rate.max(1));
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { client, turns, requests: 0 }
+        Self { client, turns, batch: QUICK_BATCH, requests: 0 }
     }
 
-    async fn read(&mut self, mut ops: Vec<MultiReadOp>) -> Result<Vec<MultiResult>, Error> {
-        let mut results = Vec::with_capacity(ops.len());
-        while !ops.is_empty() {
-            let rest = ops.split_off(ops.len().min(QUICK_BATCH));
+    async fn read(&mut self, asked: Vec<Ask>) -> Result<Vec<MultiResult>, Error> {
+        let mut results = Vec::with_capacity(asked.len());
+        let mut asked = asked.into_iter().peekable();
+        while asked.peek().is_some() {
+            let mut request = Request::of(self.batch);
+            let mut ops = Vec::new();
+            while let Some(ask) =
+                asked.next_if(|ask| request.takes(ask.path_bytes, ask.answer_bytes))
+            {
+                ops.push(ask.op);
+            }
             self.turns.tick().await;
             self.requests += 1;
-            results.extend(self.client.multi_read(ops).await?);
-            ops = rest;
+            let answered = self.client.multi_read(ops).await?;
+            self.batch = next_batch(self.batch, &answered);
+            results.extend(answered);
         }
         Ok(results)
     }
@@ -285,5 +319,44 @@ mod tests {
             scene.take(earlier);
             assert_eq!(scene.first(), known);
         }
+    }
+
+    #[tokio::test]
+    async fn a_list_that_has_become_too_long_is_not_read() {
+        let scene = Scene::new().await;
+        let client = scene.client().await;
+        client.create("/x").await.unwrap();
+        enter(&client).await;
+        scene.slow().await;
+        let names = (0..OPTIONS.children_max).map(|number| format!("/x/other-{number}"));
+        let sent: Vec<_> = names.map(|path| client.create(&path).send()).collect();
+        for created in sent {
+            created.await.unwrap();
+        }
+        let changes = scene.quick().await;
+        assert!(changes.changed.is_empty() && changes.gone.len() == 1, "{changes:?}");
+        scene.take(changes);
+        assert_eq!(scene.first().0, Value::Null);
+    }
+
+    /// Together they would be longer than what a server accepts.
+    #[tokio::test]
+    async fn locks_with_very_long_paths_are_looked_at() {
+        let scene = Scene::new().await;
+        let client = scene.client().await;
+        let paths = ["a", "b", "c", "d"].map(|letter| format!("/{}", letter.repeat(400 << 10)));
+        let enter = async |path: &String| {
+            let place = client.create(&format!("{path}/lock-"));
+            place.mode(CreateMode::EphemeralSequential).await.unwrap();
+        };
+        for path in &paths {
+            client.create(path).await.unwrap();
+            enter(path).await;
+        }
+        scene.slow().await;
+        for path in &paths {
+            enter(path).await;
+        }
+        assert_eq!(scene.quick().await.changed.len(), paths.len());
     }
 }

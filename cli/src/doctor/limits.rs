@@ -15,8 +15,8 @@ pub(crate) const REPLY_BYTES_LOW: usize = 64 << 10;
 /// A reply with more bytes makes the next request half as large: a server makes all of it in memory.
 pub(crate) const REPLY_BYTES_HIGH: usize = 512 << 10;
 
-/// How many bytes a path and its frame take at most before a request is cut. A server closes the
-/// connection on a request that is longer than its limit, a mebibyte by default.
+/// How many bytes the paths of a request have at most, if it has several. A server closes the connection on a
+/// request that is longer than its limit, a mebibyte by default.
 pub(crate) const REQUEST_BYTES_MAX: usize = 256 << 10;
 
 /// About how many bytes a name takes in a list of children: those of Curator's locks have 55.

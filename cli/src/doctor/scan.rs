@@ -54,9 +54,7 @@ impl Look {
     fn bytes(&self) -> usize {
         match self {
             Self::Data(_) => 0,
-            Self::Children { count, .. } => {
-                usize::try_from(*count).unwrap_or_default().saturating_mul(NAME_BYTES)
-            }
+            Self::Children { count, .. } => list_bytes(*count),
         }
     }
 
@@ -148,12 +146,7 @@ impl<'a> Scan<'a> {
             }
             let looks = self.next_batch();
             let results = self.read(&looks).await?;
-            let bytes: usize = results.iter().map(reply_bytes).sum();
-            self.batch = match bytes {
-                bytes if bytes > REPLY_BYTES_HIGH => (self.batch / 2).max(1),
-                bytes if bytes < REPLY_BYTES_LOW => (self.batch * 2).min(BATCH_MAX),
-                _ => self.batch,
-            };
+            self.batch = next_batch(self.batch, &results);
             for (look, result) in looks.into_iter().zip(results) {
                 self.found(look, result);
             }
@@ -196,17 +189,12 @@ impl<'a> Scan<'a> {
     }
 
     fn next_batch(&mut self) -> Vec<Look> {
-        let mut looks: Vec<Look> = Vec::with_capacity(self.batch);
-        let (mut asked, mut answered) = (0, 0);
-        while looks.len() < self.batch
-            && let Some(look) = self.ahead.pop()
+        let mut request = Request::of(self.batch);
+        let mut looks = Vec::with_capacity(self.batch);
+        while let Some(look) =
+            self.ahead.pop_if(|look| request.takes(look.path().len(), look.bytes()))
         {
-            asked += look.path().len();
-            answered += look.bytes();
             looks.push(look);
-            if asked > REQUEST_BYTES_MAX || answered > REPLY_BYTES_HIGH {
-                break;
-            }
         }
         looks
     }
@@ -369,6 +357,51 @@ pub(crate) fn tells_of_a_lock(name: &str) -> bool {
     })
 }
 
+/// How much a request has, so that neither it nor its reply is too long.
+pub(crate) struct Request {
+    reads_max: usize,
+    reads: usize,
+    path_bytes: usize,
+    answer_bytes: usize,
+}
+
+impl Request {
+    /// One of so many reads at most.
+    pub(crate) fn of(reads_max: usize) -> Self {
+        Self { reads_max, reads: 0, path_bytes: 0, answer_bytes: 0 }
+    }
+
+    /// Takes a read with these lengths of its path and of its answer. `false` if it is one for the next request; the
+    /// first one is never.
+    pub(crate) fn takes(&mut self, path_bytes: usize, answer_bytes: usize) -> bool {
+        let path_bytes = self.path_bytes.saturating_add(path_bytes);
+        let answer_bytes = self.answer_bytes.saturating_add(answer_bytes);
+        let is_short = path_bytes <= REQUEST_BYTES_MAX && answer_bytes <= REPLY_BYTES_HIGH;
+        if self.reads > 0 && !(is_short && self.reads < self.reads_max) {
+            return false;
+        }
+        *self = Self { reads_max: self.reads_max, reads: self.reads + 1, path_bytes, answer_bytes };
+        true
+    }
+}
+
+/// About how many bytes a list of so many children takes.
+pub(crate) fn list_bytes(children: i32) -> usize {
+    usize::try_from(children).unwrap_or_default().saturating_mul(NAME_BYTES)
+}
+
+/// How many reads the next request has, after one with these results.
+pub(crate) fn next_batch(batch: usize, results: &[MultiResult]) -> usize {
+    let bytes: usize = results.iter().map(reply_bytes).sum();
+    if bytes > REPLY_BYTES_HIGH {
+        (batch / 2).max(1)
+    } else if bytes < REPLY_BYTES_LOW {
+        (batch * 2).min(BATCH_MAX)
+    } else {
+        batch
+    }
+}
+
 /// About how many bytes a result has in a reply.
 fn reply_bytes(result: &MultiResult) -> usize {
     const STAT_BYTES: usize = 80;
@@ -428,6 +461,18 @@ mod tests {
         assert_eq!(seen, locks);
         assert!(left_out.unwrap().ends_with(" children of /longer"));
         assert_eq!(read(10_000).await, (locks.map(str::to_owned).to_vec(), None));
+    }
+
+    #[test]
+    fn a_request_is_within_its_limits_unless_it_has_one_read() {
+        let mut request = Request::of(3);
+        assert!(request.takes(REQUEST_BYTES_MAX - 1, 0));
+        assert!(!request.takes(2, 0), "its paths are too long");
+        assert!(request.takes(1, REPLY_BYTES_HIGH));
+        assert!(!request.takes(0, 1), "its reply is too long");
+        assert!(request.takes(0, 0));
+        assert!(!request.takes(0, 0), "it has three reads");
+        assert!(Request::of(1).takes(usize::MAX, usize::MAX), "it is the first one");
     }
 
     #[tokio::test(start_paused = true)]
