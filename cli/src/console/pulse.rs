@@ -17,10 +17,10 @@ use super::source::Failure;
 
 /// When the servers have answered last.
 #[derive(Debug)]
-pub(super) struct Pulse(Mutex<State>);
+pub(super) struct Pulse(Mutex<Answers>);
 
 #[derive(Debug)]
-struct State {
+struct Answers {
     /// The last answer, or when somebody began to look.
     last: Instant,
     /// The last answer, by the clock of this machine, in milliseconds since 1970.
@@ -28,29 +28,44 @@ struct State {
     is_told: bool,
 }
 
+impl Answers {
+    fn begin() -> Self {
+        Self { last: now(), answered_ms: None, is_told: false }
+    }
+}
+
 impl Default for Pulse {
     fn default() -> Self {
-        Self(Mutex::new(State { last: now(), answered_ms: None, is_told: false }))
+        Self(Mutex::new(Answers::begin()))
     }
 }
 
 impl Pulse {
     /// The servers have answered something.
     pub(super) fn answered(&self) {
-        let mut state = self.0.lock();
-        state.last = now();
-        state.answered_ms = Some(jiff::Timestamp::now().as_millisecond());
+        let mut answers = self.0.lock();
+        answers.last = now();
+        answers.answered_ms = Some(jiff::Timestamp::now().as_millisecond());
     }
 
     /// If the servers do not answer: since when, as far as that is known.
     pub(super) fn silence(&self) -> Option<Option<i64>> {
-        let state = self.0.lock();
-        state.is_told.then_some(state.answered_ms)
+        let answers = self.0.lock();
+        answers.is_told.then_some(answers.answered_ms)
     }
 
     /// Somebody begins to look.
     fn begin(&self) {
-        *self.0.lock() = State { last: now(), answered_ms: None, is_told: false };
+        *self.0.lock() = Answers::begin();
+    }
+
+    /// Somebody looks again, who sees what was seen last. Nothing was asked meanwhile, so that a silence counts from
+    /// now; but one that was told lasts until there is an answer.
+    fn resume(&self) {
+        let mut answers = self.0.lock();
+        if !answers.is_told {
+            answers.last = now();
+        }
     }
 
     fn last(&self) -> Instant {
@@ -59,9 +74,9 @@ impl Pulse {
 
     /// Whether what is to be told is another than before.
     fn turn(&self) -> bool {
-        let mut state = self.0.lock();
-        let is_silent = now() >= state.last + SILENT_AFTER;
-        std::mem::replace(&mut state.is_told, is_silent) != is_silent
+        let mut answers = self.0.lock();
+        let is_silent = now() >= answers.last + SILENT_AFTER;
+        std::mem::replace(&mut answers.is_told, is_silent) != is_silent
     }
 }
 
@@ -100,8 +115,7 @@ async fn tell(shared: &Shared, looks: &Mutex<Looks>) -> Infallible {
     loop {
         if !shared.hub.has_viewers() {
             shared.hub.viewer_looks().await;
-            // Nothing was asked meanwhile.
-            shared.pulse.begin();
+            shared.pulse.resume();
         }
         if shared.pulse.turn() {
             publish_again(shared, &looks.lock());
@@ -136,5 +150,21 @@ mod tests {
         tokio::time::advance(SILENT_AFTER).await;
         assert!(pulse.turn());
         assert_eq!(pulse.silence(), Some(None), "nothing was answered since somebody looks");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_back_in_a_silence_is_told_since_when_it_lasts() {
+        let pulse = Pulse::default();
+        pulse.answered();
+        tokio::time::advance(SILENT_AFTER - Duration::from_secs(1)).await;
+        pulse.resume();
+        tokio::time::advance(SILENT_AFTER - Duration::from_secs(1)).await;
+        assert!(!pulse.turn(), "nothing was asked before");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(pulse.turn());
+        let told = pulse.silence();
+        assert!(told.flatten().is_some());
+        pulse.resume();
+        assert!(!pulse.turn() && pulse.silence() == told);
     }
 }

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
     let trials = vec![
         needs(&[Chromium], "checks-find-defects", run(checks::find_defects)),
         needs(&[Chromium], "data", run(views::show_their_data)),
+        needs(&[Chromium], "what-was", run(views::forget_what_was)),
         needs(&[Chromium], "readme-picture", run(views::take_the_picture_of_the_readme)),
         needs(&[Chromium], "hostile-names", run(views::show_hostile_names_as_text)),
         needs(&[Chromium], "missing-words", run(views::tell_what_is_missing)),

@@ -112,6 +112,43 @@ pub(crate) fn show_their_data() -> Outcome<()> {
     Ok(())
 }
 
+/// The views of what holds, waits and watches, which first know something and then no more, as after a time in which
+/// nobody has looked: how many rows each has left.
+const FORGOTTEN: &str = r#"(async () => {
+  const page = { live: { state: null }, go() {} };
+  const at = 8.64e15 + 1;
+  const place = { znode: "lock-0", role: "waits", kind: "lock", ctime_ms: at, held_since_ms: null, behind: null };
+  const lock = { path: "/a", recipe: "mutex", places: [place], places_total: 1, waiting: 1 };
+  const step = { path: "/a", waiter: "0x1", holder: "0x2" };
+  const session = { timeout_ms: null, ephemerals: 1, watches: 1, holds: [], waits: [] };
+  const full = {
+    looked_ms: 1, totals: { locks: 1, sessions: 1, znodes: 1 }, cycles: [[step]], not_seen: [],
+    locks: { "/a": lock }, sessions: { "0x1": session },
+    watches: { paths: 1, watches: 1, fan_out: [{ from: 1, to: 1, paths: 1 }], most: [{ path: "/a", watchers: 1, sessions: [] }] },
+  };
+  const empty = { locks: {}, sessions: {} };
+  const rows = [];
+  for (const name of ["Locks", "Sessions", "Watches"]) {
+    const module = await import(`/${name.toLowerCase()}.js`);
+    const view = new module[name](page);
+    for (const state of [full, empty]) {
+      page.live.state = state;
+      view.show(state, null);
+      rows.push(view.root.querySelectorAll("section.lock, .cycle, tbody tr, .fan li").length);
+    }
+  }
+  return rows.join(" ");
+})()"#;
+
+pub(crate) fn forget_what_was() -> Outcome<()> {
+    let scene = Scene::start()?;
+    let mut browser = Browser::start()?;
+    browser.open(&format!("{}/", scene.origin))?;
+    let rows = browser.value(FORGOTTEN)?;
+    assert_eq!(rows, "2 0 1 0 2 0");
+    Ok(())
+}
+
 /// The picture of the README: the Locks view of a shop, light and dark.
 pub(crate) fn take_the_picture_of_the_readme() -> Outcome<()> {
     let scene = Scene::start()?;

@@ -73,9 +73,11 @@ export function clock() {
 
 /** The time that has passed since a moment, which goes on by itself. */
 export function since(ms) {
+  const at = new Date(ms);
   const made = element("time", {
-    datetime: new Date(ms).toISOString(),
-    title: new Date(ms).toLocaleString(),
+    // A server may tell any number, also one that is no time.
+    datetime: Number.isNaN(at.getTime()) ? null : at.toISOString(),
+    title: at.toLocaleString(),
     "data-since": ms,
   });
   made.textContent = duration(clock() - ms);

@@ -29,6 +29,9 @@ export class Locks {
   show(state) {
     if (!state?.totals) {
       this.summary.textContent = "The tree is being read.";
+      // What was shown before may be so no longer.
+      this.cycles.replaceChildren();
+      keyed(this.list, [], null);
       return;
     }
     const { totals } = state;

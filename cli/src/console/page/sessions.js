@@ -60,6 +60,10 @@ export class Sessions {
     if (changed && !changed.has("looked_ms")) return;
     if (!state?.totals) {
       this.summary.textContent = "The servers are being asked.";
+      // What was shown before may be so no longer.
+      this.gaps.replaceChildren();
+      keyed(this.body, [], null);
+      this.more.hidden = true;
       return;
     }
     this.asOf = state.looked_ms;
@@ -76,7 +80,7 @@ export class Sessions {
     const known = Math.max(state.totals.sessions, all.length);
     const left = known - all.length;
     const owners = state.totals.sessions < all.length ? " The servers do not tell them: these hold or wait." : "";
-    const more = left > 0 ? ` ${counted(left, "session")} that neither hold nor wait are not shown.` : "";
+    const more = left > 0 ? ` ${counted(left, "session")} not shown: those that hold or wait come first.` : "";
     const filtered = this.filter ? ` The filter shows ${entries.length}.` : "";
     this.summary.textContent = `${counted(known, "session")}.${owners}${more}${filtered}`;
     this.gaps.replaceChildren(...(state.not_seen ?? []).map(gap));

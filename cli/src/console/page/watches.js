@@ -31,6 +31,9 @@ export class Watches {
     const { watches } = state ?? {};
     if (!watches) {
       this.summary.textContent = "The servers are being asked.";
+      // What was shown before may be so no longer.
+      this.fan.replaceChildren();
+      keyed(this.body, [], null);
       return;
     }
     const missing = watches.is_whole ? "" : " Not all servers told theirs: see Sessions.";
