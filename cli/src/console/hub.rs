@@ -20,7 +20,7 @@ pub(super) struct Hub(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    state: Mutex<State>,
+    state: Mutex<HubState>,
     /// Somebody came.
     came: Notify,
     /// Somebody left.
@@ -29,7 +29,7 @@ struct Inner {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HubState {
     model: Arc<Model>,
     /// The number of the last message.
     sequence: u64,
@@ -227,7 +227,7 @@ impl Viewer {
     fn waiting(&self) -> Option<Bytes> {
         let (model, sequence) = {
             let mut state = self.hub.0.state.lock();
-            let State { model, sequence, snapshot, viewers, .. } = &mut *state;
+            let HubState { model, sequence, snapshot, viewers, .. } = &mut *state;
             let queue = viewers.get_mut(&self.id)?;
             if !queue.needs_snapshot {
                 let message = queue.messages.pop_front()?;

@@ -18,7 +18,7 @@ use crate::doctor::sessions::{Gap, Session, Sessions};
 struct Line<'a> {
     path: &'a str,
     recipe: &'a str,
-    places: Vec<Shown<'a>>,
+    places: Vec<Place<'a>>,
     places_total: usize,
     waiting: usize,
     herd: Option<&'a str>,
@@ -26,7 +26,7 @@ struct Line<'a> {
 
 /// A place in a queue.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct Place<'a> {
     znode: &'a str,
     role: &'a str,
     kind: &'a str,
@@ -60,7 +60,7 @@ pub(super) fn line(path: &str, queue: &Queue<'_>, about: &About<'_>) -> String {
     };
     let places = queue.rows.iter().take(PLACES_MAX).map(|row| {
         let (znode, since, in_cycle) = place(row);
-        Shown {
+        Place {
             znode: &row.place.name,
             role: row.role.text(),
             kind: kind(row.role),

@@ -119,11 +119,11 @@ pub(super) enum Failure {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) source: Arc<Source>,
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum LinkState {
     #[default]
     Closed,
     Opening(Arc<Attempt>),
@@ -152,12 +152,12 @@ impl Link {
         let attempt = {
             let mut state = self.state.lock();
             match &*state {
-                State::Open(client) if !client.is_closing() => return Ok(client.clone()),
-                State::Opening(attempt) if !attempt.has_failed() => Arc::clone(attempt),
-                State::Ended => return Err(Failure::Ended),
-                State::Closed | State::Open(_) | State::Opening(_) => {
+                LinkState::Open(client) if !client.is_closing() => return Ok(client.clone()),
+                LinkState::Opening(attempt) if !attempt.has_failed() => Arc::clone(attempt),
+                LinkState::Ended => return Err(Failure::Ended),
+                LinkState::Closed | LinkState::Open(_) | LinkState::Opening(_) => {
                     let attempt = Attempt::start(Arc::clone(&self.source));
-                    *state = State::Opening(Arc::clone(&attempt));
+                    *state = LinkState::Opening(Arc::clone(&attempt));
                     attempt
                 }
             }
@@ -165,8 +165,10 @@ impl Link {
         attempt.over.cancelled().await;
         let outcome = attempt.outcome();
         let mut state = self.state.lock();
-        if matches!(&*state, State::Opening(known) if Arc::ptr_eq(known, &attempt)) {
-            *state = outcome.as_ref().map_or(State::Closed, |client| State::Open(client.clone()));
+        if matches!(&*state, LinkState::Opening(known) if Arc::ptr_eq(known, &attempt)) {
+            *state = outcome
+                .as_ref()
+                .map_or(LinkState::Closed, |client| LinkState::Open(client.clone()));
         }
         outcome
     }
@@ -181,18 +183,18 @@ impl Link {
     /// Closes the session if there is one, and opens no other.
     pub(super) async fn end(&self) {
         self.source.rest();
-        let state = std::mem::replace(&mut *self.state.lock(), State::Ended);
+        let state = std::mem::replace(&mut *self.state.lock(), LinkState::Ended);
         goodbye(state).await;
     }
 }
 
 /// Without an answer the server ends the session after its timeout.
-async fn goodbye(state: State) {
+async fn goodbye(state: LinkState) {
     let closing = async {
         let client = match state {
-            State::Closed | State::Ended => None,
-            State::Open(client) => Some(client),
-            State::Opening(attempt) => {
+            LinkState::Closed | LinkState::Ended => None,
+            LinkState::Open(client) => Some(client),
+            LinkState::Opening(attempt) => {
                 attempt.over.cancelled().await;
                 attempt.outcome().ok()
             }

@@ -33,7 +33,7 @@ pub(super) struct Lists {
 struct List {
     path: String,
     /// What tells whether the list, and who may read it, is the same.
-    state: State,
+    version: Version,
     names: Arc<[String]>,
     read_at: Instant,
     /// Lists that are read later have greater numbers.
@@ -125,7 +125,7 @@ impl Lists {
         let last = self.last.load(Ordering::Relaxed);
         let found = client.exists(path).await.map_err(|error| unread(path, error))?;
         let stat = found.ok_or_else(|| Unread::NoNode(path.to_owned()))?;
-        let is_same = |list: &List| list.state == state(&stat);
+        let is_same = |list: &List| list.version == version(&stat);
         if let Some(names) = self.kept(path, is_same) {
             return Ok(names);
         }
@@ -146,7 +146,7 @@ impl Lists {
         let names: Arc<[String]> = names.into();
         let list = List {
             path: path.to_owned(),
-            state: state(&stat),
+            version: version(&stat),
             names: Arc::clone(&names),
             read_at: now(),
             number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
@@ -182,9 +182,9 @@ impl Lists {
 
 /// The transactions that created the znode and changed its children last, how often these changed, and how
 /// often its access control list did.
-type State = (Zxid, Zxid, i32, i32);
+type Version = (Zxid, Zxid, i32, i32);
 
-fn state(stat: &Stat) -> State {
+fn version(stat: &Stat) -> Version {
     (stat.czxid, stat.pzxid, stat.cversion, stat.aversion)
 }
 

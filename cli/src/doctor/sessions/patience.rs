@@ -16,10 +16,10 @@ use crate::doctor::limits::{SERVER_WITHIN, SILENT_PAUSES};
 
 /// What is known from one look to the next of how servers answer. Clones are handles of the same one.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Patience(Arc<Mutex<BTreeMap<String, State>>>);
+pub(crate) struct Patience(Arc<Mutex<BTreeMap<String, Known>>>);
 
 #[derive(Debug)]
-struct State {
+struct Known {
     /// How long it may take to answer everything.
     limit: Duration,
     /// How often it has not answered since a look had its answers.
@@ -38,13 +38,13 @@ struct Silence {
 /// What is told of a server that is asked again now and then only.
 const CAUSE: &str = "it does not answer, and is asked again now and then";
 
-impl Default for State {
+impl Default for Known {
     fn default() -> Self {
         Self { limit: SERVER_WITHIN, failures: 0, silence: None }
     }
 }
 
-impl State {
+impl Known {
     fn failed(&mut self) {
         let (first, longest) = SILENT_PAUSES;
         let pause = first.saturating_mul(1 << self.failures.min(16)).min(longest);
@@ -62,7 +62,7 @@ impl State {
 impl Patience {
     /// Whether a server has answered when it was asked last, or was not asked yet.
     pub(crate) fn expects(&self, server: &str) -> bool {
-        self.0.lock().get(server).is_none_or(|state| state.silence.is_none())
+        self.0.lock().get(server).is_none_or(|known| known.silence.is_none())
     }
 
     /// Forgets everything, and asks no server any more.
@@ -73,30 +73,30 @@ impl Patience {
     /// What a server tells, after its limit at most; at once if it does not answer.
     pub(super) async fn ask(&self, server: &str, ways: &Ways) -> Told {
         let limit = {
-            let mut states = self.0.lock();
-            let state = states.entry(server.to_owned()).or_default();
-            if let Some(silence) = &mut state.silence {
+            let mut servers = self.0.lock();
+            let known = servers.entry(server.to_owned()).or_default();
+            if let Some(silence) = &mut known.silence {
                 if silence.probe.is_empty() && now() >= silence.next {
                     silence.probe.spawn(self.clone().probe(server.to_owned(), ways.clone()));
                 }
                 return Told::silent(server, CAUSE.to_owned());
             }
-            state.limit.min(ways.limit)
+            known.limit.min(ways.limit)
         };
         let began = now();
         let asked = timeout(limit, server::ask(server, ways)).await;
         let took = now() - began;
-        let mut states = self.0.lock();
-        let state = states.entry(server.to_owned()).or_default();
+        let mut servers = self.0.lock();
+        let known = servers.entry(server.to_owned()).or_default();
         match asked {
             // A refused connection comes at once: it is no hardship to ask again with the next look.
             Ok(told) if told.silent.is_none() || took < limit => {
-                state.failures = 0;
-                state.answered(took, ways.limit);
+                known.failures = 0;
+                known.answered(took, ways.limit);
                 told
             }
             _ => {
-                state.failed();
+                known.failed();
                 Told::silent(server, format!("it has not answered within {limit:?}"))
             }
         }
@@ -107,12 +107,12 @@ impl Patience {
         let began = now();
         let asked = timeout(ways.limit, server::ask(&server, &ways)).await;
         let took = now() - began;
-        if let Some(state) = self.0.lock().get_mut(&server) {
+        if let Some(known) = self.0.lock().get_mut(&server) {
             match asked {
                 Ok(told) if told.silent.is_none() || took < ways.limit => {
-                    state.answered(took, ways.limit);
+                    known.answered(took, ways.limit);
                 }
-                _ => state.failed(),
+                _ => known.failed(),
             }
         }
     }
@@ -135,8 +135,8 @@ mod tests {
         let mut was_probing = false;
         for _ in 0..seconds {
             patience.ask(server, &WAYS).await;
-            let is_probing = patience.0.lock().get(server).is_some_and(|state| {
-                state.silence.as_ref().is_some_and(|silence| !silence.probe.is_empty())
+            let is_probing = patience.0.lock().get(server).is_some_and(|known| {
+                known.silence.as_ref().is_some_and(|silence| !silence.probe.is_empty())
             });
             if is_probing && !was_probing {
                 begun.push((now() - began).as_secs());
