@@ -59,7 +59,40 @@ pub(crate) fn duration(ms: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use zoolet_layouts::{Directory, Znode};
+    use zoolet_protocol::{SessionId, Zxid};
+
     use super::*;
+    use crate::doctor::sessions::{Connection, Session};
+    use crate::doctor::survey::LockDirectory;
+
+    /// A server that is broken or malicious may tell any.
+    #[test]
+    fn the_greatest_times_are_no_error() {
+        let place =
+            |session| Znode { session: SessionId(session), czxid: Zxid(1), ctime: i64::MIN };
+        let line = |one, other| {
+            let names = [("lock-0000000001", place(one)), ("lock-0000000002", place(other))];
+            LockDirectory { directory: Directory::of(names), ..LockDirectory::default() }
+        };
+        let mut survey = Survey { now_ms: i64::MAX, ..Survey::default() };
+        survey.locks.insert("/a".to_owned(), line(1, 2));
+        survey.locks.insert("/b".to_owned(), line(2, 1));
+        let connection = Connection {
+            address: String::new(),
+            server: String::new(),
+            timeout_ms: i64::MAX,
+            silent_ms: i64::MAX,
+            last: String::new(),
+        };
+        let session = Session { connection: Some(connection), ..Session::default() };
+        let by_id = [1, 2].map(|id| (SessionId(id), session.clone())).into();
+        let sessions = Sessions { by_id, ..Sessions::default() };
+        let cycles = cycles(&survey);
+        let kinds = findings(&survey, &sessions, &cycles, 1 << 20);
+        let kinds: Vec<_> = kinds.iter().map(|finding| finding.kind).collect();
+        assert_eq!(kinds, [Kind::Deadlock, Kind::SilentHolder, Kind::SilentHolder]);
+    }
 
     #[test]
     fn times_have_one_unit() {

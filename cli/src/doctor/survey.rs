@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use zoolet_layouts::{Directory, Part, Place, Queue, Recipe, Site, Step, Style, semaphore};
+use zoolet_layouts::{Directory, Part, Place, Queue, Recipe, Site, Step, Style, Znode, semaphore};
 use zoolet_protocol::{Acl, SessionId, Stat, Zxid};
 
 use super::limits::LEFT_OUT_NAMED_MAX;
@@ -229,6 +229,11 @@ impl Survey {
             texts.push(format!("and some of {more} other directories"));
         }
         (!texts.is_empty()).then(|| texts.join(", "))
+    }
+
+    /// How long a znode has existed, in milliseconds. A server may tell any time.
+    pub(crate) fn age_ms(&self, znode: Znode) -> i64 {
+        self.now_ms.saturating_sub(znode.ctime)
     }
 
     /// Records an empty directory that had children once.

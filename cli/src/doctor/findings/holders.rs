@@ -27,7 +27,7 @@ fn finding(
     survey: &Survey,
     sessions: &Sessions,
 ) -> Option<Finding> {
-    let held = duration(survey.now_ms - place.znode.ctime);
+    let held = duration(survey.age_ms(place.znode));
     let name = &place.name;
     let recipe = queue.recipe.text();
     let session = place.znode.session;
@@ -47,7 +47,7 @@ fn finding(
     let (what, silent) = match connection {
         Some(connection) => {
             let silent = connection.silent_ms;
-            if silent * 100 < connection.timeout_ms * SILENT_PERCENT {
+            if silent.saturating_mul(100) < connection.timeout_ms.saturating_mul(SILENT_PERCENT) {
                 return None;
             }
             let what = format!(

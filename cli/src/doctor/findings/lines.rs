@@ -15,7 +15,7 @@ pub(super) fn add(survey: &Survey, sessions: &Sessions, findings: &mut Vec<Findi
         findings.extend(numbers(path, lock));
     }
     for (path, queue) in survey.queues() {
-        findings.extend(herd(path, &queue, survey.now_ms, sessions));
+        findings.extend(herd(path, &queue, survey, sessions));
     }
 }
 
@@ -148,9 +148,9 @@ fn numbers(path: &str, lock: &LockDirectory) -> Option<Finding> {
 }
 
 /// Many who watch one place, or who all wait without a watch on any.
-fn herd(path: &str, queue: &Queue<'_>, now_ms: i64, sessions: &Sessions) -> Option<Finding> {
+fn herd(path: &str, queue: &Queue<'_>, survey: &Survey, sessions: &Sessions) -> Option<Finding> {
     // The servers tell of watches after the tree was read. In a line that moves, others stand by then.
-    let has_stood = |row: &&Row<'_>| now_ms - row.place.znode.ctime >= OLD_WAIT_MS;
+    let has_stood = |row: &&Row<'_>| survey.age_ms(row.place.znode) >= OLD_WAIT_MS;
     let waiting = queue.rows.iter().filter(|row| row.role.waits()).filter(has_stood).count();
     // Those who wait to read acquire together: one event for each of them is what they need.
     let mut readers: BTreeMap<usize, usize> = BTreeMap::new();

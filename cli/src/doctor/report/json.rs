@@ -45,7 +45,7 @@ fn lock(report: &Report, path: &str, queue: &Queue<'_>) -> Value {
             "czxid": znode.czxid.to_string(),
             "ctime": time(znode.ctime),
             "ctime_ms": znode.ctime,
-            "age_ms": report.survey.now_ms - znode.ctime,
+            "age_ms": report.survey.age_ms(znode),
             "behind": row.behind,
         })
     };

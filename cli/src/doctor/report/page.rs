@@ -81,7 +81,7 @@ fn lock(report: &Report, path: &str, queue: &Queue<'_>) -> Markup {
                     @for row in queue.rows.iter().take(ROWS_SHOWN_MAX) {
                         tr.holds[row.role.holds()] {
                             td { (row.role.text()) }
-                            td.number { (duration(report.survey.now_ms - row.place.znode.ctime)) }
+                            td.number { (duration(report.survey.age_ms(row.place.znode))) }
                             td { (visible(&report.sessions.text(row.place.znode.session))) }
                             td { code { (visible(&row.place.name)) } }
                         }

@@ -45,7 +45,7 @@ fn locks(report: &Report) -> String {
         let _ = writeln!(text, "\n{}: {}", visible(path), queue.recipe.text());
         for row in queue.rows.iter().take(ROWS_SHOWN_MAX) {
             let znode = row.place.znode;
-            let age = duration(report.survey.now_ms - znode.ctime);
+            let age = duration(report.survey.age_ms(znode));
             let session = visible(&report.sessions.text(znode.session));
             let name = visible(&row.place.name);
             let _ = writeln!(text, "  {:<14}  {age:>8}  {session}  {name}", row.role.text());
