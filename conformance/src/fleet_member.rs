@@ -252,6 +252,10 @@ async fn contend(
             (recipe, _) => unreachable!("members do not contend for {recipe:?}"),
         }
     }
+    if let Some(queue) = &queue {
+        // Otherwise the end of the client could lose an item that is put back.
+        queue.settled().await;
+    }
     Ok(())
 }
 

@@ -101,6 +101,18 @@ impl AnyQueue {
         Ok(Some(item))
     }
 
+    /// Waits until an item is back that a `take_within` took too late.
+    pub async fn settled(&self) {
+        match self {
+            Self::Curator(queue) => queue.settled().await,
+            Self::Id(queue) => queue.settled().await,
+            Self::Priority(queue) => queue.settled().await,
+            Self::Delay(queue) => queue.settled().await,
+            Self::Kazoo(queue) => queue.settled().await,
+            Self::KazooLocking(queue) => queue.settled().await,
+        }
+    }
+
     /// How many items there are.
     ///
     /// # Errors
