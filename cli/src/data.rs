@@ -32,6 +32,7 @@ use self::progress::bytes_text;
 use crate::complain;
 use crate::logging::{self, LogLevel};
 use crate::server_options::storage;
+use crate::writers::{self, Writer};
 
 /// The commands.
 #[derive(Debug, Args)]
@@ -163,6 +164,7 @@ impl Compact {
         let snapshot_compression = self.compression;
         let config = StorageConfig { snapshot_compression, ..self.directories.config() };
         require_files(&config)?;
+        writers::refuse_others(&config)?;
         let compacted = compact(&config)?;
         println!(
             "{} files deleted, {} became {}",
@@ -197,6 +199,8 @@ enum DataError {
     WithinDataDirectory(PathBuf, PathBuf),
     #[error("there is no snapshot in {}", .0.display())]
     NoSnapshot(PathBuf),
+    #[error(transparent)]
+    InUse(#[from] Writer),
     #[error(transparent)]
     Storage(#[from] StorageError),
     #[error("{}: {source}", path.display())]

@@ -27,6 +27,7 @@ mod server_options;
 mod signals;
 #[cfg(unix)]
 mod sweep;
+mod writers;
 mod zoo_cfg;
 
 use std::fmt::Display;

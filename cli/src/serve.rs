@@ -36,6 +36,7 @@ use crate::logging::{self, LogFormat, LogLevel, LogLevels};
 use crate::server_options::admin::AdminServer;
 use crate::server_options::monitoring::MetricsPage;
 use crate::server_options::{Contradiction, ServerOptions, values};
+use crate::writers::{self, Writer};
 use crate::zoo_cfg::{ZooCfg, ZooCfgError};
 
 /// The options. The help text of the command is on its variant in the list of commands.
@@ -144,6 +145,9 @@ pub(crate) fn run(options: &ServerOptions, parent: Parent) -> Result<(), ServeEr
         tracing::warn!("{remark}");
     }
     let config = options.config()?;
+    if let Some(storage) = &config.storage {
+        writers::refuse_others(storage)?;
+    }
     let plain = match service_manager::passed_listener()? {
         Some(listener) => {
             tracing::info!(
@@ -311,6 +315,8 @@ pub(crate) enum ServeError {
     TestControl { address: SocketAddr, source: io::Error },
     #[error("the system refuses what a server needs: {0}")]
     Runtime(io::Error),
+    #[error(transparent)]
+    InUse(#[from] Writer),
     #[error("{0}; start again when the cause is gone, nothing acknowledged is lost")]
     Storage(Arc<StorageError>),
     #[error("stopped at once by a second signal; clients may have missed replies")]
@@ -335,6 +341,7 @@ impl ServeError {
             | Self::TestControl { .. }
             | Self::Console(_)
             | Self::Runtime(_)
+            | Self::InUse(_)
             | Self::Storage(_)
             | Self::Hurried => 1,
         })

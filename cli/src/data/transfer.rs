@@ -16,6 +16,7 @@ use super::json::{KindLine, ZnodeLine};
 use super::progress::counter;
 use super::{DataError, Directories, require_files};
 use crate::cli::acl::AclList;
+use crate::writers;
 
 #[derive(Debug, Args)]
 pub(super) struct Export {
@@ -131,7 +132,9 @@ impl Import {
     /// Creates the znodes through a client of a server, so that the files are those of a server.
     async fn import(&self, input: Box<dyn BufRead>) -> Result<ExitCode, DataError> {
         let settings = Settings { super_digest: Some(SUPER_DIGEST.into()), ..Settings::default() };
-        let storage = Some(self.directories.config());
+        let config = self.directories.config();
+        writers::refuse_others(&config)?;
+        let storage = Some(config);
         let config = Config { storage, settings, ..Config::default() };
         let server = Server::builder().config(config).start().await?;
         let client = Client::connect(server.dialer()).await?;

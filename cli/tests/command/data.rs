@@ -148,6 +148,32 @@ async fn a_directory_in_use_is_neither_compacted_nor_imported_into() {
     }
 }
 
+/// As with a server of Apache ZooKeeper, which locks nothing and would go on with a deleted log.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn files_that_another_process_writes_are_left_alone() {
+    let directory = written("compact-beside-a-writer").await;
+    let log = directory.join("version-2/log.1");
+    let writer = std::fs::File::options().append(true).open(&log).expect("it is there");
+    let text = directory.to_str().expect("the name is text");
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", text, "--exit-with-stdin"];
+    let refused = [
+        data(&["compact"], &directory).await,
+        data(&["import", "/dev/null"], &directory).await,
+        run(&serve).await,
+    ];
+    for ended in refused {
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let cause = format!("is in use: the process {} uses it, and writes ", std::process::id());
+        assert!(ended.stderr.contains(&cause), "{ended:?}");
+    }
+    assert!(log.exists());
+    drop(writer);
+    // Who reads is in nobody's way.
+    let _reader = std::fs::File::open(&log).expect("it is there");
+    assert_eq!(data(&["compact"], &directory).await.code, Some(0));
+}
+
 #[tokio::test]
 async fn zookeepers_files_are_dumped() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/data");
