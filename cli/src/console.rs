@@ -54,6 +54,7 @@ use crate::signals::Signals;
 /// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
+#[command(mut_arg("session_timeout", |timeout| timeout.default_value("10s").help(SESSION_TIMEOUT_HELP)))]
 pub(crate) struct Console {
     /// Where the page is; port 0 picks a free one. Other machines than this one need a token
     #[arg(short, long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8181")]
@@ -210,6 +211,10 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
     Ok(interval)
 }
+
+/// What `--session-timeout` means here. Its default is that of [`limits::SESSION_TIMEOUT`].
+const SESSION_TIMEOUT_HELP: &str = "The timeout of the console's session: after two thirds of it without an \
+                                    answer it goes to another server, if several are named";
 
 const AFTER_HELP: &str = "\
 It changes nothing. It sets one watch, while a page shows the view Events, and leaves none. While

@@ -27,7 +27,7 @@ use self::finding::Severity;
 use self::limits::{GOODBYE_WITHIN, SECOND_LOOK_AFTER};
 use self::report::Report;
 use self::scan::Scan;
-use self::servers::ServersOptions;
+use self::servers::{NoServer, ServersOptions};
 use crate::connect_options::SecurityError;
 use crate::logging::{self, LogLevel};
 use crate::server_options::values;
@@ -86,9 +86,9 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 enum Failure {
     #[error(transparent)]
     Security(#[from] SecurityError),
-    #[error("no server at {0} can be used: {1}")]
-    NoServer(String, #[source] zoolet_client::Error),
-    #[error("there is no znode {0}; name one that exists, below the one that HOSTS names")]
+    #[error(transparent)]
+    NoServer(#[from] NoServer),
+    #[error("there is no znode {0}; name one that exists, as PATH and behind HOSTS")]
     NoPath(String),
     #[error("{0} cannot be read: {1}")]
     Unread(String, #[source] zoolet_client::Error),
@@ -100,7 +100,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Security(_) | Self::Page(..) => WRONG,
-            Self::NoServer(..) | Self::NoPath(_) | Self::Unread(..) => UNREAD,
+            Self::NoServer(_) | Self::NoPath(_) | Self::Unread(..) => UNREAD,
         }
     }
 }
@@ -143,9 +143,7 @@ impl Doctor {
 
     /// Looks once, with a session of its own.
     async fn look(&self) -> Result<Report, Failure> {
-        let hosts = self.servers.hosts();
-        let client = self.servers.builder()?.connect(hosts).await;
-        let client = client.map_err(|error| Failure::NoServer(hosts.to_owned(), error))?;
+        let client = self.servers.connect(self.servers.builder()?).await?;
         let client = client.with_retry_policy(RetryPolicy::one_time(AGAIN_AFTER));
         let looked = self.look_with(&client).await;
         // Without an answer the server ends it after its timeout.
@@ -156,7 +154,7 @@ impl Doctor {
     async fn look_with(&self, client: &Client) -> Result<Report, Failure> {
         let path = &self.servers.path;
         let unread = |error: zoolet_client::Error| match error {
-            error if error.is(ErrorCode::NO_NODE) => Failure::NoPath(path.clone()),
+            error if error.is(ErrorCode::NO_NODE) => Failure::NoPath(self.servers.whole_path()),
             error => Failure::Unread(path.clone(), error),
         };
         let options = self.servers.scan(self.max_znodes);

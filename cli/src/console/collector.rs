@@ -167,7 +167,12 @@ async fn look_whole(shared: &Shared, looks: &Mutex<Looks>) -> Result<(), Failure
             Ok(survey) => tree = Some((survey, now() - began)),
             Err(error) => {
                 looks.lock().failed(now() - began);
-                return Err(error.into());
+                return Err(match error {
+                    error if error.is(ErrorCode::NO_NODE) => {
+                        Failure::NoPath(shared.link.source.whole_path(&shared.path))
+                    }
+                    error => error.into(),
+                });
             }
         }
     }

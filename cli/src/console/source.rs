@@ -12,7 +12,7 @@ use super::embedded::Latest;
 use super::limits::{GOODBYE_WITHIN, SESSION_TIMEOUT};
 use super::metrics;
 use crate::connect_options::{Identities, SecurityError};
-use crate::doctor::servers::ServersOptions;
+use crate::doctor::servers::{NoServer, ServersOptions};
 use crate::doctor::sessions::{self, Patience, Sessions};
 
 /// How long to wait before a read is sent again whose answer was lost with the connection.
@@ -40,26 +40,34 @@ impl Source {
         }
     }
 
+    /// The path of the znode below which it looks, as the servers have it.
+    pub(super) fn whole_path(&self, path: &str) -> String {
+        match self {
+            Self::Named { servers, .. } => servers.whole_path(),
+            Self::Embedded { .. } => path.to_owned(),
+        }
+    }
+
     /// Checks the options, so that the command fails at once and not when somebody looks.
     pub(super) fn check(&self) -> Result<(), SecurityError> {
         self.builder().map(|_| ())
     }
 
     fn builder(&self) -> Result<Builder, SecurityError> {
-        let builder = match self {
-            Self::Named { servers, .. } => servers.builder()?,
+        match self {
+            Self::Named { servers, .. } => Ok(servers.builder()?),
             Self::Embedded { identities, .. } => {
                 let builder = Client::builder().connection_timeout(EMBEDDED_TIMEOUT);
-                identities.iter().fold(builder, |builder, identities| identities.apply(builder))
+                let builder = builder.session_timeout(SESSION_TIMEOUT);
+                Ok(identities.iter().fold(builder, |builder, identities| identities.apply(builder)))
             }
-        };
-        Ok(builder.session_timeout(SESSION_TIMEOUT))
+        }
     }
 
     /// Opens a session.
     pub(super) async fn connect(&self) -> Result<Client, Failure> {
         let client = match self {
-            Self::Named { servers, .. } => self.builder()?.connect(servers.hosts()).await?,
+            Self::Named { servers, .. } => servers.connect(self.builder()?).await?,
             Self::Embedded { latest, .. } => self.builder()?.connect(latest.clone()).await?,
         };
         Ok(client.with_retry_policy(RetryPolicy::one_time(AGAIN_AFTER)))
@@ -106,6 +114,10 @@ const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) enum Failure {
     #[error(transparent)]
     Security(#[from] SecurityError),
+    #[error("there is no znode {0}: nothing is shown before somebody creates it")]
+    NoPath(String),
+    #[error("the servers cannot be read: {0}")]
+    NoServer(#[from] NoServer),
     #[error("the servers cannot be read: {0}")]
     Client(#[from] Error),
     /// That of an attempt for which others waited too.

@@ -1,10 +1,12 @@
 //! The servers at which `zoolet doctor` and `zoolet console` look: their options.
 
+use std::fmt::{self, Display, Formatter};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use zoolet_client::{Builder, Client, Hosts};
+use zoolet_client::{Builder, Client, Error, Hosts};
 use zoolet_protocol::ZPath;
 
 use super::limits::CHILDREN_LISTED_MAX;
@@ -60,6 +62,16 @@ impl ServersOptions {
         self.hosts.as_ref().unwrap_or(&self.connect.server)
     }
 
+    /// The znode below which to look, as the servers have it: below the one that is named behind them.
+    pub(crate) fn whole_path(&self) -> String {
+        let hosts = self.hosts().parse::<Hosts>();
+        let root = hosts.map(|hosts| hosts.chroot().trim_end_matches('/').to_owned());
+        match (root.unwrap_or_default(), self.path.as_str()) {
+            (root, "/") if !root.is_empty() => root,
+            (root, path) => root + path,
+        }
+    }
+
     /// What opens a session, read-only if there is no other.
     ///
     /// # Errors
@@ -67,6 +79,44 @@ impl ServersOptions {
     /// The files of the options cannot be used.
     pub(crate) fn builder(&self) -> Result<Builder, SecurityError> {
         Ok(self.connect.builder(self.connect_timeout)?.allow_read_only())
+    }
+
+    /// Opens a session, with what [`Self::builder`] has returned.
+    ///
+    /// # Errors
+    ///
+    /// There is none after the time limit for a connection. What each server answered meanwhile is told.
+    pub(crate) async fn connect(&self, builder: Builder) -> Result<Client, NoServer> {
+        let mut connecting = pin!(builder.connect(self.hosts()));
+        // Late enough not to ask in vain, and early enough not to keep anybody waiting.
+        let half = self.connect_timeout / 2;
+        let mut asking = pin!(async {
+            tokio::time::sleep(half).await;
+            self.states(half).await
+        });
+        let (connected, states) = tokio::select! {
+            connected = &mut connecting => (connected, None),
+            states = &mut asking => (connecting.await, Some(states)),
+        };
+        let error = match connected {
+            Ok(client) => return Ok(client),
+            Err(error) => error,
+        };
+        let states = match (&error, states) {
+            (Error::Unreachable(_), None) => asking.await,
+            (Error::Unreachable(_), Some(states)) => states,
+            _ => Vec::new(),
+        };
+        Err(NoServer { hosts: self.hosts().to_owned(), last: error.to_string(), states })
+    }
+
+    /// What each server answers to `srvr`.
+    async fn states(&self, limit: Duration) -> Vec<Result<String, String>> {
+        let (Ok(hosts), Ok(tls)) = (self.hosts().parse(), self.connect.tls.load()) else {
+            return Vec::new();
+        };
+        let ways = sessions::Ways { tls: tls.map(Arc::new), admin: None, limit };
+        sessions::states(&hosts, &ways).await
     }
 
     /// How the tree is read.
@@ -99,6 +149,31 @@ impl ServersOptions {
         let admin = self.admin.servers(&self.connect.tls)?;
         let ways = sessions::Ways { tls, admin, limit: self.connect_timeout };
         Ok(sessions::ask(&hosts, members.as_deref(), &ways, patience).await)
+    }
+}
+
+/// Why there is no session.
+#[derive(Debug)]
+pub(crate) struct NoServer {
+    hosts: String,
+    /// What the last attempt has met.
+    last: String,
+    /// What each server answers to `srvr`, or why it serves nobody.
+    states: Vec<Result<String, String>>,
+}
+
+impl std::error::Error for NoServer {}
+
+impl Display for NoServer {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { hosts, last, states } = self;
+        write!(f, "no server at {hosts} can be used: ")?;
+        // Where a server answers, that no session was opened is all that is known.
+        if states.is_empty() || states.iter().any(Result::is_ok) {
+            write!(f, "{last}{}", if states.is_empty() { "" } else { "; " })?;
+        }
+        let states: Vec<&str> = states.iter().map(|(Ok(text) | Err(text))| text.as_str()).collect();
+        f.write_str(&states.join("; "))
     }
 }
 

@@ -182,6 +182,19 @@ pub(crate) async fn ask(
     sessions
 }
 
+/// What each server answers to `srvr`, in a few words, or else why it serves nobody. All are asked side by
+/// side.
+pub(crate) async fn states(hosts: &Hosts, ways: &Ways) -> Vec<Result<String, String>> {
+    let mut asked = JoinSet::new();
+    for (index, server) in hosts.addresses().iter().enumerate() {
+        let (server, ways) = (server.clone(), ways.clone());
+        asked.spawn(async move { (index, server::state(&server, &ways).await) });
+    }
+    let mut states = asked.join_all().await;
+    states.sort_by_key(|(index, _)| *index);
+    states.into_iter().map(|(_, state)| state).collect()
+}
+
 impl Gap {
     /// What was not told, and by whom.
     pub(crate) fn subject(&self) -> String {
@@ -280,7 +293,10 @@ impl Sessions {
                 "addresses, silence and watches of clients that are connected to other servers",
             ],
             cure: Some(match members {
-                Some(members) => format!("name all servers: {}", members.join(",")),
+                Some(members) => format!(
+                    "name all servers, each with its port for clients if that is not 2181: {}",
+                    members.join(",")
+                ),
                 None => {
                     "name all servers, without a chroot, as a user who may read /zookeeper/config"
                         .to_owned()

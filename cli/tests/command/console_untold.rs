@@ -55,3 +55,21 @@ async fn a_long_directory_hides_no_lock_and_is_told_as_left_out() {
     let left_out = totals["left_out"].as_str().unwrap();
     assert!(left_out.ends_with(" children of /long"), "{left_out}");
 }
+
+#[tokio::test]
+async fn a_path_that_is_not_there_is_told_by_its_name() {
+    let scene = Scene::new(&["/nowhere"]).await;
+    let state = scene.view().await.until(|state| state["trouble"].is_string()).await;
+    let trouble = state["trouble"].as_str().unwrap();
+    assert!(trouble.starts_with("there is no znode /nowhere: "), "{trouble}");
+}
+
+#[tokio::test]
+async fn the_session_has_the_timeout_of_the_options() {
+    let scene = Scene::new(&["--session-timeout", "12s"]).await;
+    let has = |state: &Value| {
+        let mut sessions = state["sessions"].as_object().into_iter().flat_map(|all| all.values());
+        sessions.any(|session| session["timeout_ms"] == 12_000)
+    };
+    scene.view().await.until(has).await;
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use zoolet::client::Client;
 use zoolet::protocol::{Acl, CreateMode, Permissions, SessionId};
 use zoolet::recipes::InterProcessMutex;
@@ -479,6 +479,8 @@ async fn what_cannot_be_read_has_a_status_of_its_own() {
     let ended = scene.doctor(&["/nowhere"]).await;
     assert_eq!(ended.code, Some(4));
     assert!(ended.stderr.contains("there is no znode /nowhere"), "{}", ended.stderr);
+    let ended = run(&["doctor", &format!("{}/nowhere", scene.address)]).await;
+    assert!(ended.stderr.contains("there is no znode /nowhere;"), "{}", ended.stderr);
     let ended = run(&["doctor", "127.0.0.1:1", "--connect-timeout", "500ms"]).await;
     assert_eq!(ended.code, Some(4));
     let ended = scene.doctor(&["no-path"]).await;
@@ -539,4 +541,37 @@ async fn a_server_that_does_not_answer_is_a_warning_so_that_a_pipeline_learns_of
     let ended = run(&["doctor", &hosts, "--quiet"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.stdout.contains("the server 127.0.0.1:1 does not answer"), "{ended:?}");
+}
+
+/// A server that is in no quorum: it answers `srvr`, and closes all other connections.
+async fn without_quorum() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut word = [0; 4];
+            if stream.read_exact(&mut word).await.is_ok() && &word == b"srvr" {
+                let text = b"This ZooKeeper instance is not currently serving requests\n";
+                stream.write_all(text).await.unwrap();
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn where_no_server_can_be_used_each_of_them_is_told_with_its_cause() {
+    let lonely = without_quorum().await;
+    let hosts = format!("{lonely},127.0.0.1:1");
+    let ended = run(&["doctor", &hosts, "--connect-timeout", "2s"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(4), ""), "{ended:?}");
+    for cause in [
+        format!(
+            "no server at {hosts} can be used: {lonely}: it does not serve: it is in no quorum"
+        ),
+        "; 127.0.0.1:1: Connection refused".to_owned(),
+    ] {
+        assert!(ended.stderr.contains(&cause), "{cause}: {}", ended.stderr);
+    }
+    assert!(!ended.stderr.contains("is it a ZooKeeper server"), "{}", ended.stderr);
 }

@@ -68,8 +68,9 @@ fn finding(survey: &Survey, sessions: &Sessions, cycle: &Cycle) -> Finding {
             duration(youngest)
         ),
         details: cycle.steps.iter().map(step).collect(),
-        cure: "End one of the processes, or delete the znode by which it waits. Take the locks of several \
-               paths in one order everywhere, or with a time limit."
+        cure: "End one of the processes, or delete the znode by which it waits, and look again: of sessions that \
+               wait in several cycles this is one. Take the locks of several paths in one order everywhere, or \
+               with a time limit."
             .to_owned(),
     }
 }

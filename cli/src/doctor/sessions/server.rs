@@ -92,6 +92,22 @@ pub(super) async fn ask(server: &str, ways: &Ways) -> Told {
     asking.told
 }
 
+/// What a server answers to `srvr`, in a few words, or else why it serves nobody.
+pub(super) async fn state(server: &str, ways: &Ways) -> Result<String, String> {
+    let mut asking = Asking { ways, is_deaf: false, told: Told::nothing(server) };
+    let mode = match asking.answer(Question::Mode).await {
+        Some(Answer::Word(text)) => words::mode(&text).map(str::to_owned),
+        Some(Answer::Admin(_)) | None => None,
+    };
+    match (asking.told.silent, mode) {
+        // An error of the network names the server.
+        (Some(cause), _) if cause.starts_with(server) => Err(cause),
+        (Some(cause), _) => Err(format!("{server}: {cause}")),
+        (None, Some(mode)) => Ok(format!("{server} answers srvr, with Mode: {mode}")),
+        (None, None) => Ok(format!("{server} answers")),
+    }
+}
+
 struct Asking<'a> {
     ways: &'a Ways,
     /// Whether it has left a word without an answer.
@@ -115,7 +131,7 @@ impl Asking<'_> {
                 }
             }
             Ok(text) if text.starts_with(NOT_SERVING) => {
-                let cause = "the server does not serve".to_owned();
+                let cause = "it does not serve: it is in no quorum, or has just started".to_owned();
                 self.told.silent = Some(cause.clone());
                 (cause, None)
             }

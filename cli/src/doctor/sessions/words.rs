@@ -62,9 +62,14 @@ pub(super) fn watches_total(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("Total watches:"))?.trim().parse().ok()
 }
 
+/// The mode of the server in the answer to `srvr`, such as `follower`.
+pub(super) fn mode(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::trim_end)
+}
+
 /// Whether the answer to `srvr` is that of a server without others.
 pub(super) fn is_standalone(text: &str) -> bool {
-    text.lines().any(|line| line.trim_end() == "Mode: standalone")
+    mode(text) == Some("standalone")
 }
 
 /// A session as the servers write it.
