@@ -219,6 +219,8 @@ enum DataError {
     NoZnode(String),
     #[error("there was no znode {0} at {1}")]
     NoZnodeAt(String, Zxid),
+    #[error("there was no znode {0} at {1} and none at {2}: nothing is compared")]
+    NoZnodeAtEither(String, Zxid, Zxid),
     #[error("no transaction of {0} is in the logs, {1}")]
     NoHistory(String, String),
     #[error(

@@ -50,7 +50,12 @@ impl Diff {
             let is_wanted = |znode: &&Znode| is_at_or_below(&znode.path, self.path.as_str());
             znodes.into_iter().filter(is_wanted).collect()
         };
-        for (before, after) in pairs(&wanted(from.znodes()), &wanted(to.znodes())) {
+        let (before, after) = (wanted(from.znodes()), wanted(to.znodes()));
+        if before.is_empty() && after.is_empty() && !self.path.is_root() {
+            let path = self.path.as_str().to_owned();
+            return Err(DataError::NoZnodeAtEither(path, self.from, self.to));
+        }
+        for (before, after) in pairs(&before, &after) {
             let line = match (before, after) {
                 (Some(before), Some(after)) if is_same(before, after) => continue,
                 _ if self.json => value(before, after).to_string(),

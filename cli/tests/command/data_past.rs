@@ -138,6 +138,11 @@ async fn what_differs_between_two_states_is_told() {
     assert_eq!((same.code, same.stdout.as_str()), (Some(0), ""));
     let below = data("diff", &directory, &["2", "4", "/app/mine"]).await;
     assert_eq!(below.stdout.lines().count(), 1, "{below:?}");
+    // What is misspelt does not look like what is the same.
+    let nowhere = data("diff", &directory, &["2", "4", "/nothing"]).await;
+    assert_eq!(nowhere.code, Some(1), "{nowhere:?}");
+    let cause = "there was no znode /nothing at 0x2 and none at 0x4";
+    assert!(nowhere.stderr.contains(cause), "{nowhere:?}");
 }
 
 #[tokio::test]
