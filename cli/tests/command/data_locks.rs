@@ -51,7 +51,9 @@ async fn the_holders_of_locks_are_told_while_a_server_runs() {
     let first = text.lines().next().expect("there is a line");
     assert!(first.starts_with("2 locks, 3 holds, 0 waits aborted; 0 locks lost by a"), "{first}");
     assert!(text.contains("\n/locks/a  mutex\n  2 holds; 0x"), "{text}");
-    assert!(text.contains(" holds it at the end, 1 wait\n"), "{text}");
+    let waiter = clients[1].session_id().to_string();
+    let waits = format!(" holds it at the end, 1 wait\n    {waiter} has waited ");
+    assert!(text.contains(&waits), "{text}");
     assert!(text.contains("  1 hand-over to one that waited; 0 after a time without"), "{text}");
     assert!(told.stderr.contains("do not have the addresses of clients"), "{}", told.stderr);
 
@@ -64,6 +66,7 @@ async fn the_holders_of_locks_are_told_while_a_server_runs() {
     assert_eq!(lock["holding"][0]["session"], lock["recent"][0]["next"]);
     assert_eq!(lock["holding"][0]["session"], clients[0].session_id().to_string());
 
+    assert_eq!(lock["waiters"][0]["session"], waiter);
     let session = lock["recent"][0]["session"].as_str().expect("it is text");
     let audit = file("locks-audit.log", format!("session={session}\tuser=10.0.0.7\tip=10.0.0.7\n"));
     let audit = audit.to_str().expect("the name is text");
@@ -78,13 +81,16 @@ async fn the_holders_of_locks_are_told_while_a_server_runs() {
 
 #[tokio::test]
 async fn the_page_loads_nothing_and_shows_names_as_they_are() {
-    let (directory, server, _clients) = scene("locks-page").await;
+    let (directory, server, clients) = scene("locks-page").await;
     let page = directory.join("locks.html");
     let told = locks(&directory, &["--html", page.to_str().expect("the name is text")]).await;
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     let page = std::fs::read_to_string(page).expect("it was written");
     assert!(page.contains("<svg ") && page.contains("prefers-color-scheme: dark"), "{page}");
     assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"), "{page}");
+    // One that waits at the end has a lane as well.
+    let lane = format!("<title>{0}</title>{0}", clients[1].session_id());
+    assert!(page.contains(&lane), "{page}");
     for what in ["<img", "<script", "http:", "https:", "src=\"", "@import", "url("] {
         assert!(!page.contains(what), "{what}: {page}");
     }

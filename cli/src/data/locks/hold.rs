@@ -56,6 +56,14 @@ impl Cause {
     }
 }
 
+/// A place that waits at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Waiter {
+    pub(super) place: String,
+    pub(super) session: SessionId,
+    pub(super) asked_ms: i64,
+}
+
 /// A place that holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use zoolet_protocol::SessionId;
 
-use super::hold::{Lock, elapsed_ms};
+use super::hold::{Lock, Waiter, elapsed_ms};
 use super::report::{Report, Told, rows};
 use super::times::span;
 use crate::cli::output::visible;
@@ -57,7 +57,9 @@ fn lock(report: &Report<'_>, told: &Told) -> Markup {
                 (visible(&report.at_end(lock))) ", " (waiting) " wait."
                 @if let Some(lack) = told.lack() { " " (lack) }
             }
-            (timeline(report, lock))
+            @let waiting = report.waiting_at_end(told);
+            @if !waiting.is_empty() { ul { @for waiter in &waiting { li { (visible(waiter)) } } } }
+            (timeline(report, told))
             (distribution(lock))
             @if !lock.expiries.is_empty() {
                 p { (counted(lock.expired, "hold")) " ended by an expiry:" }
@@ -72,14 +74,16 @@ fn distribution(lock: &Lock) -> Markup {
         div.scroll {
             table {
                 thead { tr {
-                    th scope="col" { "time" } th scope="col" { "count" } th scope="col" { "half" }
-                    th scope="col" { "90 %" } th scope="col" { "99 %" } th scope="col" { "longest" }
+                    th scope="col" { "time" }
+                    @for name in ["count", "half", "90 %", "99 %", "longest"] {
+                        th.number scope="col" { (name) }
+                    }
                 } }
                 tbody {
                     @for (name, times) in rows(lock) {
                         @if times.count > 0 {
                             tr {
-                                td { (name) } td.number { (times.count) }
+                                td.name { (name) } td.number { (times.count) }
                                 @for percent in [50, 90, 99] {
                                     td.number { (span(times.percentile(percent))) }
                                 }
@@ -107,8 +111,10 @@ const WIDTH: f64 = 1_000.0;
 const NAMES: f64 = 190.0;
 const LANE: f64 = 18.0;
 
-fn timeline(report: &Report<'_>, lock: &Lock) -> Markup {
-    let bars = bars(report, lock);
+fn timeline(report: &Report<'_>, told: &Told) -> Markup {
+    let mut bars = bars(report, &told.lock);
+    bars.extend(told.waiters.iter().take(LANES_MAX).map(|waiter| still_waits(report, waiter)));
+    bars.sort_by_key(|bar| bar.from_ms);
     let (Some(from), Some(to)) =
         (bars.iter().map(|bar| bar.from_ms).min(), bars.iter().map(|bar| bar.to_ms).max())
     else {
@@ -201,8 +207,15 @@ fn bars(report: &Report<'_>, lock: &Lock) -> Vec<Bar> {
         );
         bars.push(Bar { session: aborted.session, from_ms, to_ms, class: "aborted", title });
     }
-    bars.sort_by_key(|bar| bar.from_ms);
     bars
+}
+
+/// The bar of one that waits at the end, up to the last transaction.
+fn still_waits(report: &Report<'_>, waiter: &Waiter) -> Bar {
+    let waited_ms = report.still_waited_ms(waiter);
+    let title = format!("{} has waited {}", visible(&waiter.place), span(waited_ms));
+    let to_ms = waiter.asked_ms.saturating_add_unsigned(waited_ms);
+    Bar { session: waiter.session, from_ms: waiter.asked_ms, to_ms, class: "waits", title }
 }
 
 /// A name that fits beside its lane.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use zoolet_server::storage::history::Moment;
 
-use super::hold::{Aborted, Held, Hold, Left, Lock};
+use super::hold::{Aborted, Held, Hold, Left, Lock, Waiter, elapsed_ms};
 use super::others::OthersCount;
 use super::times::{Times, span};
 use super::watch::Watch;
@@ -18,6 +18,9 @@ use crate::data::replay::Span;
 
 /// How many locks the text has. The JSON has all that are kept.
 const LOCKS_SHOWN_MAX: usize = 100;
+
+/// How many of those that wait at the end it has of each lock.
+const WAITERS_SHOWN_MAX: usize = 5;
 
 /// What happened at all locks.
 pub(super) struct Report<'a> {
@@ -33,7 +36,10 @@ pub(super) struct Report<'a> {
 pub(super) struct Told {
     pub(super) path: String,
     pub(super) lock: Lock,
+    /// How many wait at the end.
     pub(super) waiting: u64,
+    /// Those of them that have waited longest.
+    pub(super) waiters: Vec<Waiter>,
     /// Whether what happened at it before is told with others. `None` if that is not known.
     pub(super) has_more: Option<bool>,
 }
@@ -59,8 +65,12 @@ impl OthersCount {
 impl<'a> Report<'a> {
     pub(super) fn new(top: &'a str, span: Span, watch: Watch<'_>, clients: &'a Clients) -> Self {
         let (mut locks, others) = watch.into_told();
-        let weight =
-            |Told { lock, .. }: &Told| lock.waits.sum_ms().saturating_add(lock.aborted.sum_ms());
+        let end_ms = span.last.map_or(0, |last| last.time_ms);
+        let weight = |Told { lock, waiters, .. }: &Told| {
+            let still = waiters.iter().map(|it| elapsed_ms(it.asked_ms, end_ms).cast_unsigned());
+            let over = lock.waits.sum_ms().saturating_add(lock.aborted.sum_ms());
+            still.fold(over, |sum, ms| sum.saturating_add(ms))
+        };
         locks.sort_by_key(|told| std::cmp::Reverse((weight(told), told.lock.holds)));
         Self { top, span, locks, others, clients }
     }
@@ -115,6 +125,9 @@ impl<'a> Report<'a> {
         let now = self.at_end(lock);
         let holds = counted(lock.holds, "hold");
         line(&format!("  {holds}; {now}, {waiting} wait"));
+        for waiter in self.waiting_at_end(told) {
+            line(&format!("    {waiter}"));
+        }
         if let Some(lack) = told.lack() {
             line(&format!("  {lack}"));
         }
@@ -164,6 +177,28 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// Who waits for a lock at the end, and since when.
+    pub(super) fn waiting_at_end(&self, told: &Told) -> Vec<String> {
+        let shown = told.waiters.iter().take(WAITERS_SHOWN_MAX);
+        let mut lines: Vec<String> = shown.clone().map(|waiter| self.waiter(waiter)).collect();
+        let more = told.waiting.saturating_sub(shown.len() as u64);
+        if more > 0 && !lines.is_empty() {
+            lines.push(format!("and {more} more"));
+        }
+        lines
+    }
+
+    fn waiter(&self, waiter: &Waiter) -> String {
+        let (by, since) = (self.clients.text(waiter.session), json::time(waiter.asked_ms));
+        format!("{by} has waited {}, since {since}", span(self.still_waited_ms(waiter)))
+    }
+
+    /// How long a place that waits at the end had waited then.
+    pub(super) fn still_waited_ms(&self, waiter: &Waiter) -> u64 {
+        let end_ms = self.span.last.map_or(waiter.asked_ms, |last| last.time_ms);
+        elapsed_ms(waiter.asked_ms, end_ms).cast_unsigned()
+    }
+
     /// At which expiry the lock changed hands.
     pub(super) fn expiry(&self, hold: &Hold) -> String {
         let from = self.clients.text(hold.held.session);
@@ -203,7 +238,7 @@ impl<'a> Report<'a> {
     }
 
     fn lock_json(&self, told: &Told) -> Value {
-        let Told { path, lock, waiting, has_more } = told;
+        let Told { path, lock, waiting, waiters, has_more } = told;
         let value = |hold: &Hold| hold_json(path, hold, self.clients);
         let times: BTreeMap<_, _> = [
             ("waits", &lock.waits),
@@ -222,6 +257,7 @@ impl<'a> Report<'a> {
             "holds": lock.holds,
             "holding": holding,
             "waiting": waiting,
+            "waiters": waiters.iter().map(|it| self.waiter_json(it)).collect::<Vec<_>>(),
             "more_in_others": has_more,
             "times": times,
             "handed_over": lock.handed_over,
@@ -244,6 +280,16 @@ impl<'a> Report<'a> {
             "role": held.role.text(),
             "asked": json::time(held.asked_ms),
             "since": held.since.map(|since| json::time(since.time_ms)),
+        })
+    }
+
+    fn waiter_json(&self, waiter: &Waiter) -> Value {
+        json!({
+            "place": waiter.place,
+            "session": waiter.session.to_string(),
+            "client": self.clients.name(waiter.session),
+            "asked": json::time(waiter.asked_ms),
+            "waited_ms": self.still_waited_ms(waiter),
         })
     }
 

@@ -4,9 +4,12 @@ use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use zoolet_layouts::{Directory, Site, Style};
+use zoolet_layouts::{Directory, Place, Site, Style};
 
-use super::hold::Lock;
+use super::hold::{Lock, Waiter};
+
+/// How many that wait at a lock at the end are told; all of them are counted.
+const WAITERS_KEPT: usize = 200;
 
 /// The number of a directory, while it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -176,12 +179,31 @@ impl Slots {
         }
     }
 
+    /// Those that wait at a lock, up to some number: who has waited longest comes first.
+    pub(super) fn waiters(&self, root: SlotId) -> Vec<Waiter> {
+        let slot = &self[root];
+        let holds = |name: &str| slot.lock.as_ref().is_some_and(|it| it.holding.contains_key(name));
+        let line = &self.line_of(root).directory;
+        let is_waiter = |place: &&Place| place.style.is_place() && !holds(&place.name);
+        let mut waiting: Vec<&Place> = line.places().filter(is_waiter).collect();
+        waiting.sort_by_key(|place| (place.znode.ctime, place.znode.czxid));
+        let waiter = |place: &Place| {
+            let Place { name, znode, .. } = place;
+            Waiter { place: name.clone(), session: znode.session, asked_ms: znode.ctime }
+        };
+        waiting.into_iter().take(WAITERS_KEPT).map(waiter).collect()
+    }
+
     /// How many stand in the line of a lock: those that wait, and without a semaphore those that hold.
     pub(super) fn in_line(&self, root: SlotId) -> u64 {
-        let slot = match &self[root].shape {
+        self.line_of(root).directory.places_in_line() as u64
+    }
+
+    /// Where those stand who wait at a lock.
+    fn line_of(&self, root: SlotId) -> &Slot {
+        match &self[root].shape {
             Shape::Semaphore(semaphore) => &self[semaphore.gate],
             _ => &self[root],
-        };
-        slot.directory.places_in_line() as u64
+        }
     }
 }

@@ -87,7 +87,7 @@ impl<'a> Watch<'a> {
     pub(super) fn into_told(mut self) -> (Vec<Told>, Option<(OthersCount, Lock)>) {
         let mut told = Vec::new();
         for id in self.slots.ids() {
-            let waiting = self.slots.waiting(id);
+            let (waiting, waiters) = (self.slots.waiting(id), self.slots.waiters(id));
             let slot = &mut self.slots[id];
             if let Some(lock) = slot.lock.take() {
                 let path = slot.path.to_string();
@@ -95,7 +95,7 @@ impl<'a> Watch<'a> {
                     Some(others) => others.has(&path),
                     None => Some(false),
                 };
-                told.push(Told { path, lock: *lock, waiting, has_more });
+                told.push(Told { path, lock: *lock, waiting, waiters, has_more });
             }
         }
         told.sort_unstable_by(|a, b| a.path.cmp(&b.path));
