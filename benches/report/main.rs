@@ -25,7 +25,7 @@ use self::document::replace;
 use self::results::Results;
 
 /// All suites, in the order of the document.
-const SUITES: [&str; 14] = [
+const SUITES: [&str; 15] = [
     "codec",
     "core",
     "engine",
@@ -38,13 +38,14 @@ const SUITES: [&str; 14] = [
     "herd",
     "durable",
     "recover",
+    "size",
     "fairness",
     "cache",
 ];
 
 /// Suites that take no options of criterion.
-const WITHOUT_CRITERION: [&str; 6] =
-    ["client", "durable", "fairness", "handoff_tcp", "many_sessions", "scaling"];
+const WITHOUT_CRITERION: [&str; 7] =
+    ["client", "durable", "fairness", "handoff_tcp", "many_sessions", "scaling", "size"];
 
 /// Short enough for all suites in a few minutes.
 const SHORT: [&str; 6] =

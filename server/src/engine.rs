@@ -33,6 +33,7 @@ pub(crate) mod warnings;
 
 pub(crate) mod replace;
 
+mod expiries;
 mod hooked;
 mod session_ids;
 mod sessions;

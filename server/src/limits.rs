@@ -107,6 +107,13 @@ pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// millisecond.
 pub const FORGET_WATCHES_PER_TURN: usize = 1_024;
 
+/// The sessions that expire before other tasks get their turn: less than a millisecond.
+pub const EXPIRIES_PER_TURN: usize = 64;
+
+/// The parts of the tables of connections and of sessions. Such a part moves its entries when it is
+/// full, while nobody else begins a session: with a million sessions four thousand entries.
+pub const REGISTRY_PARTS: usize = 256;
+
 /// The longest record that is accepted in a transaction log. A record is little longer than the
 /// request that it came from, and ZooKeeper's `jute.maxbuffer` is rarely above some megabytes.
 pub const LOG_RECORD_BYTES_MAX: usize = 64 << 20;

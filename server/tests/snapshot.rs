@@ -50,7 +50,7 @@ fn znodes_of(frozen: &Frozen) -> Znodes {
 fn a_log_gives_the_same_tree_as_in_zookeeper() {
     let (sessions, theirs) = read(APACHE).expect("a good snapshot");
     let frozen = replayed();
-    assert_eq!(sessions, frozen.sessions);
+    assert_eq!(sessions, frozen.sessions());
     let mut ours = znodes_of(&frozen);
     // Its data is the ensemble's configuration, which a single node of the original writes itself.
     let config = "/zookeeper/config";
@@ -65,7 +65,7 @@ fn a_written_snapshot_is_read_again() {
     let mut file = Vec::new();
     write_snapshot(&frozen, &mut file).expect("memory takes it");
     let (sessions, znodes) = read(&file).expect("it was just written");
-    assert_eq!(sessions, frozen.sessions);
+    assert_eq!(sessions, frozen.sessions());
     assert_eq!(znodes, znodes_of(&frozen));
     assert_eq!(file[file.len() - 5..], *b"\0\0\0\x01/", "by which ZooKeeper knows a whole file");
 }

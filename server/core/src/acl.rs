@@ -26,6 +26,7 @@ pub use self::authenticate::{
 pub use self::identities::Identities;
 use crate::limits::{ACL_ENTRIES_MAX, IDENTITY_BYTES_MAX};
 use crate::settings::Settings;
+use crate::shared_set::SharedSet;
 
 /// An access control list. All znodes with the same list share one copy.
 ///
@@ -159,15 +160,16 @@ impl<'a> Authorizer<'a> {
 /// One shared copy of each access control list that is in use.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AclLists {
-    lists: HashSet<SharedList>,
+    lists: SharedSet<SharedList>,
     /// The list that was asked for last. Most clients set the same list again and again.
     last: Option<SharedList>,
-    /// When there are this many lists, those that no znode uses are dropped.
-    sweep_at: usize,
+    /// The lists that were added since a part of all lists was last swept.
+    added: usize,
 }
 
-/// With fewer lists it is not worth looking for unused ones.
-const SWEEP_LISTS_MIN: usize = 64;
+/// After so many new lists, those that no znode uses are dropped from one part of all lists: some six
+/// are looked at for each new one, and none waits until all were looked at.
+const ADDED_PER_SWEEP: usize = 64;
 
 impl AclLists {
     /// Whether `list` is the shared copy of its entries, so that equal lists use memory once.
@@ -194,10 +196,11 @@ impl AclLists {
             return AclList(Some(Arc::clone(list)));
         }
         self.last = None;
-        if self.lists.len() >= self.sweep_at {
-            self.lists.retain(|list| Arc::strong_count(list) > 1);
-            self.sweep_at = (2 * self.lists.len()).max(SWEEP_LISTS_MIN);
+        if self.added >= ADDED_PER_SWEEP {
+            self.lists.clean_next_part(|list| Arc::strong_count(list) > 1);
+            self.added = 0;
         }
+        self.added += 1;
         // The texts are copied, so that a list does not keep the frame alive in which it came.
         let own = Arc::new(entries.iter().map(detached).collect::<Arc<[Acl]>>());
         self.lists.insert(Arc::clone(&own));
@@ -348,13 +351,13 @@ mod tests {
     #[test]
     fn an_unused_list_that_was_asked_for_last_is_dropped_like_others() {
         let mut lists = AclLists::default();
-        for user in 0..2 * SWEEP_LISTS_MIN {
+        for user in 0..2 * ADDED_PER_SWEEP {
             drop(
                 lists
                     .intern(&[Acl { permissions: Permissions::READ, id: self::user(user) }].into()),
             );
         }
-        assert!(lists.lists.len() <= SWEEP_LISTS_MIN, "{}", lists.lists.len());
+        assert!(lists.lists.len() <= ADDED_PER_SWEEP, "{}", lists.lists.len());
     }
 
     fn entry(scheme: &'static str, id: &'static str) -> Acl {

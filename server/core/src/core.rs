@@ -8,7 +8,7 @@ use zoolet_protocol::{ErrorCode, Permissions, SessionId, Xid, ZPath, Zxid};
 use crate::acl::{Authorizer, Identities};
 use crate::ephemeral_owner::EphemeralType;
 use crate::quota::Quotas;
-use crate::sessions::Sessions;
+use crate::sessions::{FrozenSessions, Sessions};
 use crate::settings::Settings;
 use crate::tree::{FrozenTree, Tree, Znode};
 use crate::txn::{Txn, TxnOp};
@@ -263,14 +263,10 @@ impl Core {
     }
 
     /// Everything that survives a restart, as it is now. This takes microseconds, whatever the
-    /// number of znodes. Later changes do not show in the result.
+    /// number of znodes and sessions. Later changes do not show in the result.
     #[must_use]
     pub fn freeze(&self) -> Frozen {
-        Frozen {
-            zxid: self.last_zxid,
-            sessions: self.sessions.timeouts(),
-            tree: self.tree.freeze(),
-        }
+        Frozen { zxid: self.last_zxid, sessions: self.sessions.freeze(), tree: self.tree.freeze() }
     }
 
     /// The containers and TTL znodes that the sweeper is to delete at `now_ms`
@@ -334,12 +330,17 @@ impl Core {
 pub struct Frozen {
     /// The zxid of the last transaction that it contains.
     pub zxid: Zxid,
-    /// The sessions and their timeouts in milliseconds, ordered by id.
-    pub sessions: Vec<(SessionId, i32)>,
+    sessions: FrozenSessions,
     tree: FrozenTree,
 }
 
 impl Frozen {
+    /// The sessions and their timeouts in milliseconds, ordered by id.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<(SessionId, i32)> {
+        self.sessions.timeouts()
+    }
+
     /// The number of znodes.
     #[must_use]
     pub fn len(&self) -> usize {

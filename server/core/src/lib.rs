@@ -43,6 +43,7 @@
 
 mod acl;
 mod apply;
+mod by_id;
 mod check;
 mod core;
 mod ephemeral_owner;
@@ -53,6 +54,7 @@ mod read;
 mod restore;
 mod sessions;
 mod settings;
+mod shared_set;
 mod sorted_paths;
 mod tree;
 mod txn;

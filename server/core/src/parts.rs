@@ -72,6 +72,22 @@ impl<T> Parts<T> {
         self.len += 1;
     }
 
+    /// Removes the entries of one part for which `keep` returns false, and returns the number of the
+    /// next part. After the last comes the first.
+    pub(crate) fn retain_in(&mut self, part: usize, mut keep: impl FnMut(&T) -> bool) -> usize {
+        let Some(entries) = self.parts.get_mut(part) else { return 0 };
+        let before = entries.len();
+        entries.retain(|entry| keep(&entry.1));
+        self.len -= before - entries.len();
+        (part + 1) % self.parts.len()
+    }
+
+    /// The number of entries.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Adds a part, with entries of the part whose turn it is. Returns how many it moved.
     fn split(&mut self) -> usize {
         let new = self.parts.len();

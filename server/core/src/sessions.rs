@@ -2,108 +2,145 @@
 //!
 //! The time of a session's last contact is not here: it depends on a clock and belongs to the
 //! server.
+//!
+//! The timeouts are kept in copy-on-write shards, as the znodes are: a snapshot of a million sessions
+//! copies one reference for each shard, and a session that begins or ends meanwhile copies its shard.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use zoolet_protocol::{Names, SessionId, ZPath};
 
+use crate::by_id::{ById, Id};
 use crate::check::Findings;
 use crate::ephemeral_owner::EphemeralType;
 use crate::sorted_paths::SortedPaths;
 use crate::tree::Tree;
 
+/// With a million sessions, a shard that must be copied has four thousand.
+const SHARDS: usize = 256;
+
+type Shard = ById<SessionId, i32>;
+
 /// All sessions by id.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sessions {
-    sessions: HashMap<SessionId, Session>,
+    /// The timeouts of the sessions that were created and are not closed, in milliseconds.
+    timeouts: Box<[Arc<Shard>]>,
+    count: usize,
+    /// The ephemerals of each session that has owned some. A session that owns ephemerals but was
+    /// never created is here only. Only a log whose beginning is missing makes such a session.
+    owned: ById<SessionId, SortedPaths>,
     /// The number of ephemerals of all sessions.
     ephemerals: usize,
 }
 
-#[derive(Debug, Clone, Default)]
-struct Session {
-    /// `None` for a session that owns ephemerals but was never created. Only a log whose beginning
-    /// is missing makes such a session.
-    timeout_ms: Option<i32>,
-    ephemerals: SortedPaths,
+impl Default for Sessions {
+    fn default() -> Self {
+        let timeouts = vec![Arc::default(); SHARDS].into();
+        Self { timeouts, count: 0, owned: ById::default(), ephemerals: 0 }
+    }
 }
 
-impl Session {
-    /// Whether nothing is left of it: it does not exist and owns nothing.
-    fn is_nothing(&self) -> bool {
-        self.timeout_ms.is_none() && self.ephemerals.is_empty()
+/// The timeouts of the sessions at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct FrozenSessions(Box<[Arc<Shard>]>);
+
+impl FrozenSessions {
+    /// The sessions and their timeouts in milliseconds, ordered by id.
+    pub(crate) fn timeouts(&self) -> Vec<(SessionId, i32)> {
+        timeouts(&self.0)
     }
+}
+
+fn timeouts(shards: &[Arc<Shard>]) -> Vec<(SessionId, i32)> {
+    let all = shards.iter().flat_map(|shard| shard.iter());
+    let mut timeouts: Vec<_> = all.map(|(id, timeout_ms)| (id, *timeout_ms)).collect();
+    timeouts.sort_unstable();
+    timeouts
+}
+
+/// The shard of a session: the lowest bits of the hash. `Parts` uses the others.
+fn shard(session: SessionId) -> usize {
+    session.hash() as usize % SHARDS
 }
 
 impl Sessions {
     /// Creates a session.
     pub(crate) fn create(&mut self, session: SessionId, timeout_ms: i32) {
-        self.sessions.entry(session).or_default().timeout_ms = Some(timeout_ms);
+        let shard = Arc::make_mut(&mut self.timeouts[shard(session)]);
+        self.count += usize::from(shard.insert(session, timeout_ms).is_none());
     }
 
     /// Closes a session whose ephemerals were deleted. A session that still owns some stays, as one
     /// that was never created: see [`Sessions::own`].
     pub(crate) fn close(&mut self, session: SessionId) {
-        let Some(closed) = self.sessions.get_mut(&session) else { return };
-        closed.timeout_ms = None;
-        if closed.is_nothing() {
-            self.sessions.remove(&session);
+        if self.contain(session) {
+            Arc::make_mut(&mut self.timeouts[shard(session)]).remove(session);
+            self.count -= 1;
+        }
+        self.forget_if_nothing(session);
+    }
+
+    /// Forgets a session that does not exist and owns nothing.
+    fn forget_if_nothing(&mut self, session: SessionId) {
+        if self.owned.get(session).is_some_and(SortedPaths::is_empty) && !self.contain(session) {
+            self.owned.remove(session);
         }
     }
 
     /// Whether a session was created and is not closed.
     pub(crate) fn contain(&self, session: SessionId) -> bool {
-        self.sessions.get(&session).is_some_and(|session| session.timeout_ms.is_some())
+        self.timeouts[shard(session)].get(session).is_some()
     }
 
+    /// All sessions as they are now. Later changes do not show in the result.
+    pub(crate) fn freeze(&self) -> FrozenSessions {
+        FrozenSessions(self.timeouts.clone())
+    }
+
+    /// The number of sessions that were created and are not closed.
     pub(crate) fn len(&self) -> usize {
-        self.sessions.len()
+        self.count
     }
 
     /// The sessions and their timeouts in milliseconds, ordered by id.
     pub(crate) fn timeouts(&self) -> Vec<(SessionId, i32)> {
-        let timeout = |(id, session): (&SessionId, &Session)| Some((*id, session.timeout_ms?));
-        let mut timeouts: Vec<_> = self.sessions.iter().filter_map(timeout).collect();
-        timeouts.sort_unstable();
-        timeouts
+        timeouts(&self.timeouts)
     }
 
     /// Lists an ephemeral as one of `session`'s. In a log whose beginning is missing, the session
     /// may not exist; then recovery deletes its ephemerals at the end
     /// (`Core::prepare_orphan_removal`).
     pub(crate) fn own(&mut self, session: SessionId, path: ZPath) {
-        let ephemerals = &mut self.sessions.entry(session).or_default().ephemerals;
-        self.ephemerals += usize::from(ephemerals.insert(path));
+        self.ephemerals += usize::from(self.owned.get_or_add(session).insert(path));
     }
 
     /// Takes one path off the ephemerals of `session`.
     pub(crate) fn disown(&mut self, session: SessionId, path: &str) {
-        let Some(owner) = self.sessions.get_mut(&session) else { return };
-        self.ephemerals -= usize::from(owner.ephemerals.remove(path));
-        if owner.is_nothing() {
-            self.sessions.remove(&session);
+        let Some(owned) = self.owned.get_mut(session) else { return };
+        self.ephemerals -= usize::from(owned.remove(path));
+        if owned.is_empty() {
+            self.forget_if_nothing(session);
         }
     }
 
     /// Whether `session` owns the ephemeral at `path`.
     pub(crate) fn owns(&self, session: SessionId, path: &str) -> bool {
-        let session = self.sessions.get(&session);
-        session.is_some_and(|session| session.ephemerals.contains(path))
+        self.owned.get(session).is_some_and(|owned| owned.contains(path))
     }
 
     /// Takes all paths off the ephemerals of `session` and returns them.
     pub(crate) fn disown_all(&mut self, session: SessionId) -> SortedPaths {
-        let session = self.sessions.get_mut(&session);
-        let paths = session.map(|session| std::mem::take(&mut session.ephemerals));
-        let paths = paths.unwrap_or_default();
+        let paths = self.owned.get_mut(session).map(std::mem::take).unwrap_or_default();
         self.ephemerals -= paths.len();
         paths
     }
 
     /// The ephemerals of a session, ordered by path.
     pub(crate) fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = &ZPath> {
-        self.sessions.get(&session).into_iter().flat_map(|session| session.ephemerals.iter())
+        self.owned.get(session).into_iter().flat_map(|owned| owned.iter())
     }
 
     /// The ephemerals of a session whose paths begin with `prefix`. As in ZooKeeper, `prefix` is
@@ -123,15 +160,13 @@ impl Sessions {
     }
 
     fn ephemerals_since(&self, session: SessionId, path: &str) -> impl Iterator<Item = &ZPath> {
-        let session = self.sessions.get(&session).into_iter();
-        session.flat_map(move |session| session.ephemerals.since(path))
+        self.owned.get(session).into_iter().flat_map(move |owned| owned.since(path))
     }
 
     /// The sessions that own ephemerals but were never created, ordered by id.
     pub(crate) fn unknown(&self) -> Vec<SessionId> {
-        let is_unknown = |(_, session): &(&SessionId, &Session)| session.timeout_ms.is_none();
-        let mut unknown: Vec<_> =
-            self.sessions.iter().filter(is_unknown).map(|(id, _)| *id).collect();
+        let ids = self.owned.iter().map(|(id, _)| id);
+        let mut unknown: Vec<_> = ids.filter(|id| !self.contain(*id)).collect();
         unknown.sort_unstable();
         unknown
     }
@@ -143,8 +178,7 @@ impl Sessions {
 
     /// The sessions that own ephemerals, ordered by id.
     pub(crate) fn owner_ids(&self) -> Vec<SessionId> {
-        let owns = |(_, session): &(&SessionId, &Session)| !session.ephemerals.is_empty();
-        let mut owners: Vec<_> = self.sessions.iter().filter(owns).map(|(id, _)| *id).collect();
+        let mut owners: Vec<_> = self.owners_in_no_order().map(|(id, _)| id).collect();
         owners.sort_unstable();
         owners
     }
@@ -152,13 +186,15 @@ impl Sessions {
     /// The sessions that own ephemerals with the paths of these, ordered by id and path.
     pub(crate) fn owners(&self) -> Vec<(SessionId, Vec<ZPath>)> {
         let mut owners: Vec<_> = self
-            .sessions
-            .iter()
-            .filter(|(_, session)| !session.ephemerals.is_empty())
-            .map(|(id, session)| (*id, session.ephemerals.iter().cloned().collect()))
+            .owners_in_no_order()
+            .map(|(id, owned)| (id, owned.iter().cloned().collect()))
             .collect();
         owners.sort();
         owners
+    }
+
+    fn owners_in_no_order(&self) -> impl Iterator<Item = (SessionId, &SortedPaths)> {
+        self.owned.iter().filter(|(_, owned)| !owned.is_empty())
     }
 
     /// Compares the ephemerals of the sessions with the znodes of the tree.
@@ -170,17 +206,20 @@ impl Sessions {
             }
         }
         let none = BTreeSet::new();
-        let ids: BTreeSet<_> = self.sessions.keys().chain(wanted.keys()).copied().collect();
+        let ids: BTreeSet<_> =
+            self.owned.iter().map(|(id, _)| id).chain(wanted.keys().copied()).collect();
         for id in ids {
             let listed = self.ephemerals(id).map(ZPath::as_str).collect();
             let index = format!("the ephemerals of session {id}");
             findings.compare_index(&index, &listed, wanted.get(&id).unwrap_or(&none));
-            if self.sessions.get(&id).is_some_and(Session::is_nothing) {
+            if self.owned.get(id).is_some_and(SortedPaths::is_empty) && !self.contain(id) {
                 findings.listed_wrongly("the sessions", &id.to_string());
             }
         }
-        let lengths = self.sessions.values().map(|session| session.ephemerals.len());
+        let lengths = self.owned.iter().map(|(_, owned)| owned.len());
         findings.compare(|| "the number of ephemerals".to_owned(), self.ephemerals, lengths.sum());
+        let counted = timeouts(&self.timeouts).len();
+        findings.compare(|| "the number of sessions".to_owned(), self.count, counted);
     }
 }
 
@@ -206,7 +245,27 @@ mod tests {
     #[test]
     fn check_finds_a_session_that_neither_exists_nor_owns_anything() {
         let mut sessions = Sessions::default();
-        sessions.sessions.insert(SessionId(1), Session::default());
+        sessions.owned.get_or_add(SessionId(1));
         assert_eq!(found(&sessions), ["the sessions list 0x1, which does not belong there"]);
+    }
+
+    #[test]
+    fn check_finds_a_wrong_number_of_sessions() {
+        let sessions = Sessions { count: 1, ..Sessions::default() };
+        assert_eq!(found(&sessions), ["the number of sessions: 1 is kept, 0 is right"]);
+    }
+
+    #[test]
+    fn frozen_sessions_do_not_change() {
+        let mut sessions = Sessions::default();
+        let all: Vec<_> = (1..=1_000).map(|id| (SessionId(id), 30_000)).collect();
+        all.iter().for_each(|(id, timeout_ms)| sessions.create(*id, *timeout_ms));
+        let frozen = sessions.freeze();
+        (1..=500).for_each(|id| sessions.close(SessionId(id)));
+        sessions.create(SessionId(1_001), 4_000);
+        sessions.create(SessionId(501), 4_000);
+        assert_eq!(frozen.timeouts(), all);
+        assert_eq!(sessions.len(), 501);
+        assert_eq!(sessions.timeouts()[0], (SessionId(501), 4_000));
     }
 }

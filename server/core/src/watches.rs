@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 use std::ops::{BitAnd, BitOr, Bound, Not};
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use zoolet_protocol::{ErrorCode, Response, WatchMode, WatchedEvent, WatcherType};
 
 use self::by_path::ByPath;
+use crate::by_id::ById;
 
 /// The id of a connection, which the server gives only once. Watches belong to a connection and not
 /// to a session.
@@ -176,7 +176,7 @@ pub(crate) struct Watches {
     /// The watchers of each watched path. No list is empty.
     by_path: ByPath,
     /// The paths that each connection watches. No set is empty.
-    by_connection: HashMap<ConnectionId, WatchedPaths>,
+    by_connection: ById<ConnectionId, WatchedPaths>,
     /// The number of recursive watches. While there are none, no ancestors are looked up.
     recursive: usize,
     /// The number of data watches and of child watches.
@@ -230,8 +230,12 @@ impl Watches {
             Ok(index) => index,
             Err(index) => {
                 let idle = Watcher { connection, data: Modes::NONE, child: Modes::NONE };
+                if watchers.list.is_empty() {
+                    // Most paths have one watcher, and a server may have millions of them.
+                    watchers.list.reserve_exact(1);
+                }
                 watchers.list.insert(index, idle);
-                self.by_connection.entry(connection).or_default().paths.insert(path);
+                self.by_connection.get_or_add(connection).paths.insert(path);
                 index
             }
         };
@@ -246,7 +250,7 @@ impl Watches {
         if is_new && table == Table::Data {
             watchers.data += 1;
             self.data_paths += usize::from(watchers.data == 1);
-            let watched = self.by_connection.get_mut(&connection).expect("a watcher is listed");
+            let watched = self.by_connection.get_mut(connection).expect("a watcher is listed");
             watched.data += 1;
             self.data_connections += usize::from(watched.data == 1);
         }
@@ -408,17 +412,17 @@ impl Watches {
 
     /// Counts one data watch less for a connection.
     fn uncount_data(&mut self, connection: ConnectionId) {
-        let watched = self.by_connection.get_mut(&connection).expect("a watcher is listed");
+        let watched = self.by_connection.get_mut(connection).expect("a watcher is listed");
         watched.data -= 1;
         self.data_connections -= usize::from(watched.data == 0);
     }
 
     /// Takes `path` off the paths that a connection watches.
     fn unlist(&mut self, connection: ConnectionId, path: &str) {
-        let watched = self.by_connection.get_mut(&connection).expect("a watcher is listed");
+        let watched = self.by_connection.get_mut(connection).expect("a watcher is listed");
         watched.paths.remove(path);
         if watched.paths.is_empty() {
-            self.by_connection.remove(&connection);
+            self.by_connection.remove(connection);
         }
     }
 
@@ -426,7 +430,7 @@ impl Watches {
     /// more.
     pub(crate) fn remove_all_of(&mut self, connection: ConnectionId, most: usize) -> bool {
         for _ in 0..most {
-            let watched = self.by_connection.get(&connection);
+            let watched = self.by_connection.get(connection);
             let Some(path) = watched.and_then(|watched| watched.paths.first()).cloned() else {
                 return false;
             };
@@ -485,7 +489,7 @@ impl Watches {
             let index = watchers.binary_search_by_key(&connection, |w| w.connection);
             index.is_ok_and(|index| watchers[index].data != Modes::NONE)
         };
-        let Some(watched) = self.by_connection.get(&connection) else { return Vec::new() };
+        let Some(watched) = self.by_connection.get(connection) else { return Vec::new() };
         let after = (path.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let paths = watched.paths.range::<str, _>(after).take(most);
         paths.map(|path| (Arc::clone(path), is_data(path))).collect()
@@ -512,8 +516,8 @@ mod tests {
     fn counted(watches: &Watches) -> WatchSummary {
         let is_data = |watcher: &&Watcher| watcher.data != Modes::NONE;
         let lists = watches.by_path.iter().map(|(_, w)| w.list.iter().filter(is_data).count());
-        let connections = watches.by_connection.keys().filter(|connection| {
-            watches.watched_after(**connection, None, usize::MAX).iter().any(|(_, data)| *data)
+        let connections = watches.by_connection.iter().filter(|(connection, _)| {
+            watches.watched_after(*connection, None, usize::MAX).iter().any(|(_, data)| *data)
         });
         WatchSummary {
             connections: connections.count(),

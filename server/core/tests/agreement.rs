@@ -204,7 +204,7 @@ fn set_quota(core: &mut Core, path: &str, now_ms: i64) {
 fn restarted(core: &Core) -> Core {
     let frozen = core.freeze();
     let mut restore = Restore::new(core.settings().clone());
-    for (session, timeout_ms) in &frozen.sessions {
+    for (session, timeout_ms) in &frozen.sessions() {
         restore.session(*session, *timeout_ms);
     }
     for znode in frozen.znodes() {

@@ -139,7 +139,7 @@ impl Engine {
         let last_zxid = core.last_zxid();
         let first = first_session(time_of_ids(config.seed, &clock, last_zxid), last_zxid, ids);
         let last_session = AtomicI64::new(first.0);
-        let registry = Registry::default();
+        let registry = Registry::new(config.tick_time_ms);
         for (session, timeout_ms) in sessions {
             registry.insert_session(Arc::new(Liveness::new(session, timeout_ms, clock.now_ms())));
         }

@@ -16,10 +16,12 @@ use parking_lot::Mutex;
 use zoolet_core::{ConnectionId, Identities};
 use zoolet_protocol::SessionId;
 
+use super::expiries::Expiries;
 use super::message::Message;
 use super::outbox::{Outbox, Outgoing};
 use super::state::LockHeld;
 use super::stats::ConnectionStats;
+use crate::limits::REGISTRY_PARTS;
 
 /// Where a client has come in.
 #[derive(Debug, Clone, Copy)]
@@ -118,6 +120,8 @@ pub(crate) struct Liveness {
     timeout_ms: AtomicI32,
     /// When its client last sent a request, in milliseconds of the server's clock.
     last_heard_ms: AtomicU64,
+    /// The tick with which [`Expiries`] lists it.
+    listed_ms: AtomicU64,
     /// The connection that serves it, if one does.
     connection: Mutex<Option<Arc<Peer>>>,
 }
@@ -128,6 +132,7 @@ impl Liveness {
             session,
             timeout_ms: AtomicI32::new(timeout_ms),
             last_heard_ms: AtomicU64::new(now_ms),
+            listed_ms: AtomicU64::new(0),
             connection: Mutex::new(None),
         }
     }
@@ -152,6 +157,11 @@ impl Liveness {
     /// milliseconds of the server's clock.
     pub(crate) fn expires_ms(&self, tick_ms: u64) -> u64 {
         (self.timeout_at_ms() / tick_ms + 1).saturating_mul(tick_ms)
+    }
+
+    /// The tick with which it is listed. Only [`Expiries`] changes it.
+    pub(super) fn listed_ms(&self) -> &AtomicU64 {
+        &self.listed_ms
     }
 
     /// When its timeout passes, in milliseconds of the server's clock.
@@ -199,10 +209,11 @@ impl Liveness {
 }
 
 /// The open connections and the live sessions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Registry {
     peers: DashMap<ConnectionId, Arc<Peer>, DefaultHashBuilder>,
     sessions: DashMap<SessionId, Arc<Liveness>>,
+    expiries: Expiries,
     per_address: DashMap<IpAddr, usize>,
     /// The number of connections in `peers`, counted separately so that the limit also holds for
     /// connections that are opened at the same time.
@@ -220,6 +231,21 @@ pub(crate) enum Full {
 }
 
 impl Registry {
+    /// A registry of a server whose ticks are so many milliseconds apart.
+    pub(crate) fn new(tick_ms: u32) -> Self {
+        Self {
+            peers: DashMap::with_hasher_and_shard_amount(
+                DefaultHashBuilder::default(),
+                REGISTRY_PARTS,
+            ),
+            sessions: DashMap::with_shard_amount(REGISTRY_PARTS),
+            expiries: Expiries::new(tick_ms),
+            per_address: DashMap::new(),
+            peer_count: AtomicUsize::new(0),
+            last_connection: AtomicU64::new(0),
+        }
+    }
+
     pub(crate) fn next_connection(&self) -> ConnectionId {
         ConnectionId(self.last_connection.fetch_add(1, Ordering::Relaxed) + 1)
     }
@@ -279,7 +305,26 @@ impl Registry {
     }
 
     pub(crate) fn insert_session(&self, liveness: Arc<Liveness>) {
-        self.sessions.insert(liveness.session, liveness);
+        self.sessions.insert(liveness.session, Arc::clone(&liveness));
+        self.expiries.list(&liveness, || true);
+    }
+
+    /// Notes that a session may expire earlier than before.
+    pub(crate) fn relist_session(&self, liveness: &Liveness) {
+        // One that ends meanwhile is not listed any more.
+        self.expiries.list(liveness, || self.sessions.contains_key(&liveness.session));
+    }
+
+    /// Whether the tick of a session has come.
+    pub(crate) fn has_due_session(&self, now_ms: u64) -> bool {
+        self.expiries.has_due(now_ms, |session| self.session(session))
+    }
+
+    /// The sessions whose tick has come, at most `most` of them: those of earlier ticks first, and
+    /// those of a tick in the order of their ids. A session that lives on is due again at the next
+    /// tick.
+    pub(crate) fn take_due_sessions(&self, now_ms: u64, most: usize) -> Vec<Arc<Liveness>> {
+        self.expiries.take_due(now_ms, most, |session| self.session(session))
     }
 
     pub(crate) fn session(&self, session: SessionId) -> Option<Arc<Liveness>> {
@@ -287,12 +332,9 @@ impl Registry {
     }
 
     pub(crate) fn remove_session(&self, session: SessionId) -> Option<Arc<Liveness>> {
-        self.sessions.remove(&session).map(|(_, liveness)| liveness)
-    }
-
-    /// Whether `matches` accepts any live session.
-    pub(crate) fn any_session(&self, matches: impl Fn(&Liveness) -> bool) -> bool {
-        self.sessions.iter().any(|entry| matches(&entry))
+        let (_, liveness) = self.sessions.remove(&session)?;
+        self.expiries.remove(&liveness);
+        Some(liveness)
     }
 
     /// All live sessions, in the order of their ids.
@@ -323,7 +365,7 @@ mod tests {
     #[test]
     fn the_connection_limit_holds_for_connections_opened_at_the_same_time() {
         for _ in 0..300 {
-            let registry = Registry::default();
+            let registry = Registry::new(2_000);
             let start = Barrier::new(2 * MAX);
             let is_admitted = || {
                 let peer = peer(&registry);

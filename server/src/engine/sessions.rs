@@ -63,6 +63,7 @@ impl Engine {
         }
         liveness.renegotiate(timeout_ms);
         liveness.touch(self.clock.now_ms());
+        self.registry.relist_session(&liveness);
         let displaced = liveness.attach(Arc::clone(peer));
         drop(state);
         // Cut without the lock: the task that this wakes may take it.

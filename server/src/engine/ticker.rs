@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::lock::Engine;
+use crate::limits::EXPIRIES_PER_TURN;
 
 /// Runs until it is cancelled or the engine is gone.
 pub(crate) async fn run(engine: Weak<Engine>, cancelled: CancellationToken) {
@@ -30,8 +31,10 @@ async fn tick_for_ever(engine: Weak<Engine>) {
         drop(running);
         let due = async {
             match next {
-                Some(next) => tokio::time::sleep_until(next).await,
-                None => pending().await,
+                // Other tasks get their turn in between.
+                Next::Now => tokio::task::yield_now().await,
+                Next::At(next) => tokio::time::sleep_until(next).await,
+                Next::Frozen => pending().await,
             }
         };
         let changed = async {
@@ -48,14 +51,23 @@ async fn tick_for_ever(engine: Weak<Engine>) {
     }
 }
 
-/// Carries out what is due, and returns when something is due next; nothing while the server is
-/// frozen.
-pub(crate) fn tick(engine: &Engine) -> Option<Instant> {
+/// When to carry out what is due next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// At once: more was due than is carried out in a turn.
+    Now,
+    At(Instant),
+    /// When the server is no longer frozen.
+    Frozen,
+}
+
+/// Carries out what is due, or as much of it as a turn has, and returns when to do so next.
+pub(crate) fn tick(engine: &Engine) -> Next {
     let mut last_sweep_ms = engine.last_sweep_ms.lock();
-    if engine.is_frozen() {
-        return None;
+    match engine.is_frozen() {
+        true => Next::Frozen,
+        false => carry_out(engine, &mut last_sweep_ms, Silence::MayBeUnread),
     }
-    Some(carry_out(engine, &mut last_sweep_ms, Silence::MayBeUnread))
 }
 
 /// What the ticker concludes from the silence of a client whose timeout has passed.
@@ -69,36 +81,38 @@ enum Silence {
 
 /// Carries out what is due, without looking for input that nobody has read.
 pub(crate) fn tick_now(engine: &Engine) {
-    carry_out(engine, &mut engine.last_sweep_ms.lock(), Silence::Expires);
+    let mut last_sweep_ms = engine.last_sweep_ms.lock();
+    while carry_out(engine, &mut last_sweep_ms, Silence::Expires) == Next::Now {}
 }
 
-fn carry_out(engine: &Engine, last_sweep_ms: &mut u64, silence: Silence) -> Instant {
+fn carry_out(engine: &Engine, last_sweep_ms: &mut u64, silence: Silence) -> Next {
     let now_ms = engine.clock.now_ms();
     engine.stats.move_windows(now_ms, engine.config.metrics_provider.interval_ms());
     let tick_ms = u64::from(engine.config.tick_time_ms);
-    expire(engine, now_ms, silence);
+    if expire(engine, now_ms, silence) {
+        return Next::Now;
+    }
     let next_sweep_ms = sweep_if_due(engine, last_sweep_ms, now_ms);
     let next_tick_ms = (now_ms / tick_ms + 1) * tick_ms;
-    engine.clock.at_ms(next_tick_ms.min(next_sweep_ms))
+    Next::At(engine.clock.at_ms(next_tick_ms.min(next_sweep_ms)))
 }
 
 /// Whether the tick of a session has come.
 fn has_due(engine: &Engine) -> bool {
-    let tick_ms = u64::from(engine.config.tick_time_ms);
-    let now_ms = engine.clock.now_ms();
-    engine.registry.any_session(|liveness| liveness.expires_ms(tick_ms) <= now_ms)
+    engine.registry.has_due_session(engine.clock.now_ms())
 }
 
-/// Ends the sessions whose tick has come. If a connection may hold unread input it ends its session
-/// itself, once it has found none; it is asked again with each tick.
-fn expire(engine: &Engine, now_ms: u64, silence: Silence) {
-    let tick_ms = u64::from(engine.config.tick_time_ms);
-    for liveness in engine.registry.sessions() {
-        let is_due = liveness.expires_ms(tick_ms) <= now_ms;
-        if is_due && !(silence == Silence::MayBeUnread && liveness.request_read()) {
-            engine.expire_if_due(&liveness, now_ms);
+/// Ends sessions whose tick has come, and returns whether there may be more of them. If a connection
+/// may hold unread input it ends its session itself, once it has found none; it is asked again with
+/// each tick.
+fn expire(engine: &Engine, now_ms: u64, silence: Silence) -> bool {
+    let due = engine.registry.take_due_sessions(now_ms, EXPIRIES_PER_TURN);
+    for liveness in &due {
+        if !(silence == Silence::MayBeUnread && liveness.request_read()) {
+            engine.expire_if_due(liveness, now_ms);
         }
     }
+    due.len() == EXPIRIES_PER_TURN
 }
 
 /// Deletes due containers and TTL znodes if the interval has passed, and returns when it passes

@@ -65,8 +65,9 @@ pub fn write_snapshot(frozen: &Frozen, output: impl Write) -> io::Result<()> {
     out.put(&MAGIC)?;
     out.put(&VERSION)?;
     out.put(&database_of(frozen.zxid))?;
-    out.put(&count(frozen.sessions.len()))?;
-    for (session, timeout_ms) in &frozen.sessions {
+    let sessions = frozen.sessions();
+    out.put(&count(sessions.len()))?;
+    for (session, timeout_ms) in &sessions {
         out.put(session)?;
         out.put(timeout_ms)?;
     }

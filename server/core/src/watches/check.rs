@@ -75,14 +75,14 @@ impl Watches {
 
     /// The paths that each connection watches.
     fn check_connections(&self, counted: &Counted<'_>, findings: &mut Findings) {
-        let kept = self.by_connection.keys();
+        let kept = self.by_connection.iter().map(|(connection, _)| connection);
         let all: BTreeSet<ConnectionId> =
-            kept.chain(counted.by_connection.keys()).copied().collect();
+            kept.chain(counted.by_connection.keys().copied()).collect();
         let none = CountedConnection::default();
         for connection in all {
             let index = format!("the watched paths of connection {}", connection.0);
             let actual = counted.by_connection.get(&connection).unwrap_or(&none);
-            let Some(kept) = self.by_connection.get(&connection) else {
+            let Some(kept) = self.by_connection.get(connection) else {
                 findings.compare_index(&index, &BTreeSet::new(), &actual.paths);
                 continue;
             };
@@ -124,18 +124,18 @@ mod tests {
     #[test]
     fn check_finds_a_watch_that_its_connection_does_not_know() {
         let mut watches = filled();
-        watches.by_connection.get_mut(&ConnectionId(1)).unwrap().paths.remove("/b");
+        watches.by_connection.get_mut(ConnectionId(1)).unwrap().paths.remove("/b");
         assert_eq!(found(&watches), ["the watched paths of connection 1 do not list /b"]);
 
         let mut watches = filled();
-        watches.by_connection.remove(&ConnectionId(2));
+        watches.by_connection.remove(ConnectionId(2));
         assert_eq!(found(&watches), ["the watched paths of connection 2 do not list /a"]);
     }
 
     #[test]
     fn check_finds_a_connection_that_watches_what_has_no_watcher() {
         let mut watches = filled();
-        watches.by_connection.get_mut(&ConnectionId(2)).unwrap().paths.insert("/gone".into());
+        watches.by_connection.get_mut(ConnectionId(2)).unwrap().paths.insert("/gone".into());
         let surplus = "the watched paths of connection 2 list /gone, which does not belong there";
         assert_eq!(found(&watches), [surplus]);
     }
@@ -169,7 +169,7 @@ mod tests {
         watches.data_paths = 1;
         watches.data_connections = 2;
         watches.by_path.get_mut("/a").unwrap().data = 2;
-        watches.by_connection.get_mut(&ConnectionId(1)).unwrap().data = 1;
+        watches.by_connection.get_mut(ConnectionId(1)).unwrap().data = 1;
         assert_eq!(
             found(&watches),
             [
