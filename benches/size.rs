@@ -1,8 +1,9 @@
 //! What large numbers cost: the memory of each session and of each watch, the longest single operation
-//! while their tables grow, and how long other clients wait while many sessions expire at once.
+//! while their tables grow, and how long other clients wait while many sessions expire at once and while
+//! a snapshot of many znodes is written.
 //!
 //! ```text
-//! cargo bench -p zoolet-benches --bench size
+//! cargo bench -p zoolet-benches --bench size -- [expiry] [sessions] [watches] [snapshot]
 //! ```
 //!
 //! Under `cargo test` everything runs once and small. Sessions and watches are made in process, so that
@@ -15,11 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
+use tokio::task::JoinHandle;
+use zoolet::client::Client;
 use zoolet::protocol::{
     AddWatch, CreateFlags, ErrorCode, Lookup, Read, Request, Watch, WatchMode, Write,
 };
+use zoolet::server::storage::{Durability, StorageConfig};
 use zoolet::server::{Config, Server};
-use zoolet_benches::filled::resident_bytes;
+use zoolet_benches::filled::{directory, fill, resident_bytes, start};
 use zoolet_benches::{is_measured, tell};
 use zoolet_test_support::{Local, create, set_data};
 
@@ -30,6 +34,7 @@ struct Sizes {
     connections: usize,
     expiring: usize,
     tick_ms: u32,
+    znodes: usize,
 }
 
 const LARGE: Sizes = Sizes {
@@ -38,10 +43,17 @@ const LARGE: Sizes = Sizes {
     connections: 1_000,
     expiring: 100_000,
     tick_ms: 10_000,
+    znodes: 1_000_000,
 };
 
-const SMALL: Sizes =
-    Sizes { sessions: 300, watches: 1_000, connections: 10, expiring: 100, tick_ms: 50 };
+const SMALL: Sizes = Sizes {
+    sessions: 300,
+    watches: 1_000,
+    connections: 10,
+    expiring: 100,
+    tick_ms: 50,
+    znodes: 1_000,
+};
 
 /// So long lives a session that is not to expire, in milliseconds.
 const LONG_MS: i32 = 3_600_000;
@@ -61,6 +73,9 @@ fn main() {
     }
     if wants("watches") {
         runtime.block_on(watches(&sizes));
+    }
+    if wants("snapshot") {
+        runtime.block_on(snapshot(&sizes));
     }
 }
 
@@ -185,35 +200,82 @@ async fn expiry(sizes: &Sizes) {
     let ephemerals = || server.totals().ephemerals;
     let most = ephemerals();
     let mut quiet = Other::connect(&server).await;
-    let is_over = Arc::new(AtomicBool::new(false));
     // Under `cargo test` the first ones may have expired by now.
     while most > 0 && ephemerals() == most {
         quiet.turn().await;
-        tokio::time::sleep(Duration::from_micros(200)).await;
+        tokio::time::sleep(PAUSE).await;
     }
-    let mut others = Vec::new();
-    for _ in 0..4 {
-        let (server, is_over) = (Arc::clone(&server), Arc::clone(&is_over));
-        others.push(tokio::spawn(async move {
-            let mut other = Other::connect(&server).await;
-            while !is_over.load(Ordering::Relaxed) {
-                other.turn().await;
-                tokio::time::sleep(Duration::from_micros(200)).await;
-            }
-            other.times
-        }));
-    }
+    let others = Others::start(&server);
     let begin = Instant::now();
     while ephemerals() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let took = begin.elapsed();
-    is_over.store(true, Ordering::Relaxed);
-    let mut times = Times::default();
-    for other in others {
-        times.0.append(&mut other.await.expect("no request fails").0);
-    }
+    let mut times = others.stop().await;
     tell(&format!("{most} sessions with an ephemeral each expire within {took:.1?}"));
     tell(&format!("a write or a read of four other clients meanwhile: {}", times.text()));
     tell(&format!("of one client before: {}", quiet.times.text()));
+}
+
+/// A snapshot is written while others write and read.
+async fn snapshot(sizes: &Sizes) {
+    let directory = directory(env!("CARGO_TARGET_TMPDIR"));
+    let storage = StorageConfig {
+        durability: Durability::Buffered,
+        snap_count: u64::MAX,
+        ..StorageConfig::at(directory.path())
+    };
+    let server = Arc::new(start(storage).await);
+    let client = Client::connect(server.dialer()).await.expect("it is there");
+    fill(&client, sizes.znodes).await;
+    let mut quiet = Other::connect(&server).await;
+    for _ in 0..1_000 {
+        quiet.turn().await;
+        tokio::time::sleep(PAUSE).await;
+    }
+    let others = Others::start(&server);
+    let begin = Instant::now();
+    let snapshot = server.take_snapshot().await.expect("the disk has room");
+    let took = begin.elapsed();
+    let mut times = others.stop().await;
+    let (znodes, bytes) = (sizes.znodes, snapshot.length());
+    tell(&format!("a snapshot of {znodes} znodes, {bytes} bytes, is written within {took:.1?}"));
+    tell(&format!("a write or a read of four other clients meanwhile: {}", times.text()));
+    tell(&format!("of one client before: {}", quiet.times.text()));
+}
+
+/// The time between two turns of a client.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// Four clients that write and read.
+struct Others {
+    is_over: Arc<AtomicBool>,
+    tasks: Vec<JoinHandle<Times>>,
+}
+
+impl Others {
+    fn start(server: &Arc<Server>) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let tasks = (0..4).map(|_| {
+            let (server, is_over) = (Arc::clone(server), Arc::clone(&is_over));
+            tokio::spawn(async move {
+                let mut other = Other::connect(&server).await;
+                while !is_over.load(Ordering::Relaxed) {
+                    other.turn().await;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                other.times
+            })
+        });
+        Self { tasks: tasks.collect(), is_over }
+    }
+
+    async fn stop(self) -> Times {
+        self.is_over.store(true, Ordering::Relaxed);
+        let mut times = Times::default();
+        for task in self.tasks {
+            times.0.append(&mut task.await.expect("no request fails").0);
+        }
+        times
+    }
 }

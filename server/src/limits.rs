@@ -107,8 +107,13 @@ pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// millisecond.
 pub const FORGET_WATCHES_PER_TURN: usize = 1_024;
 
-/// The sessions that expire before other tasks get their turn: less than a millisecond.
+/// The sessions that expire before other tasks get their turn: less than a millisecond if each has few
+/// ephemerals.
 pub const EXPIRIES_PER_TURN: usize = 64;
+
+/// The sessions that a tick looks at before other tasks get their turn, most of which were heard of and
+/// live on: less than a millisecond.
+pub const EXAMINED_PER_TURN: usize = 1_024;
 
 /// The parts of the tables of connections and of sessions. Such a part moves its entries when it is
 /// full, while nobody else begins a session: with a million sessions four thousand entries.

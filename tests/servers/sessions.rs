@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 use zoolet::protocol::{
-    ConnectRequest, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect, Lookup, MultiOp,
-    Read, Request, SessionId, WatchedEvent, Write, Xid, Zxid, encode_request,
+    ConnectRequest, ConnectResponse, CreateFlags, CreateKind, Delete, ErrorCode, EventType, Expect,
+    Lookup, MultiOp, Read, Request, SessionId, WatchedEvent, Write, Xid, Zxid, encode_request,
 };
 use zoolet::server::{Config, Server, WallTime};
 use zoolet_test_support::{
     Local, Tcp, create, create_as, exists_and_watch, is_there, listening_server, ping, set_data,
 };
+
+/// So many sessions expire before other tasks get their turn.
+const EXPIRIES_PER_TURN: usize = 64;
 
 fn deleted(path: &str) -> Option<WatchedEvent> {
     Some(WatchedEvent::new(EventType::NODE_DELETED, path))
@@ -47,6 +50,87 @@ async fn a_silent_session_expires_within_a_tick_of_its_timeout_and_takes_its_eph
     let (_, refusal) = Local::connect_with(&server, again).await;
     assert!(refusal.is_refused());
     assert_eq!(refusal.session, SessionId::NONE);
+}
+
+/// Sessions that expire with the same tick, each with two ephemerals: /0-a and /0-b, and so on.
+async fn that_expire_together(server: &Server, count: usize) -> Vec<(Local, ConnectResponse)> {
+    let mut owners = Vec::new();
+    for number in 0..count {
+        let (mut owner, response) = Local::connect(server, 6_000).await;
+        for name in ["a", "b"] {
+            owner.call(&create(&format!("/{number}-{name}"), CreateFlags::EPHEMERAL)).await;
+        }
+        owners.push((owner, response));
+    }
+    owners
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_expire_together_let_others_have_their_turn() {
+    const COUNT: usize = 500;
+    let server = Server::builder().start().await.unwrap();
+    let (mut other, _) = Local::connect(&server, 40_000).await;
+    drop(that_expire_together(&server, COUNT).await);
+    advance(Duration::from_secs(10)).await;
+    let mut lengths = Vec::new();
+    while lengths.last() != Some(&0) {
+        tokio::task::yield_now().await;
+        let mut left = 0;
+        for number in 0..COUNT {
+            let is_there_yet = is_there(&mut other, &format!("/{number}-a")).await;
+            let beside = is_there(&mut other, &format!("/{number}-b")).await;
+            assert_eq!(is_there_yet, beside, "the ephemerals of a session go together");
+            left += usize::from(is_there_yet);
+        }
+        lengths.push(left);
+    }
+    lengths.dedup();
+    let most = lengths.windows(2).map(|pair| pair[0] - pair[1]).max();
+    assert_eq!(most, Some(EXPIRIES_PER_TURN), "{lengths:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_heard_of_before_its_turn_lives_on_and_none_is_revived() {
+    const COUNT: usize = 2 * EXPIRIES_PER_TURN;
+    let server = Server::builder().start().await.unwrap();
+    let (mut other, _) = Local::connect(&server, 40_000).await;
+    let owners = that_expire_together(&server, COUNT).await;
+    advance(Duration::from_secs(10)).await;
+    while is_there(&mut other, "/0-a").await {
+        tokio::task::yield_now().await;
+    }
+    // The first turn is over. No session has another one until this task waits.
+    let mut living = Vec::new();
+    for (number, (mut owner, response)) in owners.into_iter().enumerate() {
+        let is_due_yet = is_there(&mut other, &format!("/{number}-a")).await;
+        assert_eq!(is_due_yet, number >= EXPIRIES_PER_TURN, "{number}");
+        if number % 2 == 0 {
+            let is_answered = owner.send(&ping()) && owner.receive().await.is_some();
+            assert_eq!(is_answered, is_due_yet, "a ping of {number}");
+            living.extend(is_due_yet.then_some((number, owner)));
+        } else {
+            drop(owner);
+            let again = ConnectRequest {
+                session: response.session,
+                password: response.password,
+                ..ConnectRequest::new(6_000)
+            };
+            let (client, answer) = Local::connect_with(&server, again).await;
+            assert_eq!(answer.is_refused(), !is_due_yet, "{number} reconnects");
+            living.extend(is_due_yet.then_some((number, client)));
+        }
+    }
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        other.call(&ping()).await;
+        for (_, client) in &mut living {
+            client.call(&ping()).await;
+        }
+    }
+    for number in 0..COUNT {
+        let is_alive = is_there(&mut other, &format!("/{number}-b")).await;
+        assert_eq!(is_alive, number >= EXPIRIES_PER_TURN, "{number}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,6 +27,17 @@ async fn advance_expires_sessions_at_once() {
 }
 
 #[tokio::test]
+async fn all_overdue_sessions_have_expired_when_advance_returns() {
+    let server = TestServer::start().await.unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..200 {
+        clients.push(server.connect().await.unwrap());
+    }
+    server.advance(Duration::from_secs(61)).unwrap();
+    assert_eq!(server.everyone().expire().unwrap(), 0, "no session is left");
+}
+
+#[tokio::test]
 async fn the_ticker_continues_from_the_advanced_clock() {
     let server = TestServer::builder().configure(|config| config.tick_time_ms = 20).start().await;
     let server = server.unwrap();

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use zoolet_core::{ConnectionId, Identities};
 use zoolet_protocol::SessionId;
 
-use super::expiries::Expiries;
+use super::expiries::{Expiries, Turn};
 use super::message::Message;
 use super::outbox::{Outbox, Outgoing};
 use super::state::LockHeld;
@@ -120,7 +120,7 @@ pub(crate) struct Liveness {
     timeout_ms: AtomicI32,
     /// When its client last sent a request, in milliseconds of the server's clock.
     last_heard_ms: AtomicU64,
-    /// The tick with which [`Expiries`] lists it.
+    /// The tick with which [`Expiries`] lists it; `u64::MAX` before that.
     listed_ms: AtomicU64,
     /// The connection that serves it, if one does.
     connection: Mutex<Option<Arc<Peer>>>,
@@ -132,7 +132,7 @@ impl Liveness {
             session,
             timeout_ms: AtomicI32::new(timeout_ms),
             last_heard_ms: AtomicU64::new(now_ms),
-            listed_ms: AtomicU64::new(0),
+            listed_ms: AtomicU64::new(u64::MAX),
             connection: Mutex::new(None),
         }
     }
@@ -306,25 +306,23 @@ impl Registry {
 
     pub(crate) fn insert_session(&self, liveness: Arc<Liveness>) {
         self.sessions.insert(liveness.session, Arc::clone(&liveness));
-        self.expiries.list(&liveness, || true);
+        self.expiries.list(&liveness);
     }
 
     /// Notes that a session may expire earlier than before.
     pub(crate) fn relist_session(&self, liveness: &Liveness) {
-        // One that ends meanwhile is not listed any more.
-        self.expiries.list(liveness, || self.sessions.contains_key(&liveness.session));
+        self.expiries.list(liveness);
     }
 
-    /// Whether the tick of a session has come.
-    pub(crate) fn has_due_session(&self, now_ms: u64) -> bool {
-        self.expiries.has_due(now_ms, |session| self.session(session))
+    /// Whether the tick of a session may have come.
+    pub(crate) fn may_have_expiries(&self, now_ms: u64) -> bool {
+        self.expiries.may_have_due(now_ms)
     }
 
-    /// The sessions whose tick has come, at most `most` of them: those of earlier ticks first, and
-    /// those of a tick in the order of their ids. A session that lives on is due again at the next
-    /// tick.
-    pub(crate) fn take_due_sessions(&self, now_ms: u64, most: usize) -> Vec<Arc<Liveness>> {
-        self.expiries.take_due(now_ms, most, |session| self.session(session))
+    /// Sessions whose tick has come, as many as expire in a turn. One that lives on is due again at the
+    /// next tick.
+    pub(crate) fn next_expiries(&self, now_ms: u64) -> Turn {
+        self.expiries.next_turn(now_ms, |session| self.session(session))
     }
 
     pub(crate) fn session(&self, session: SessionId) -> Option<Arc<Liveness>> {

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::lock::Engine;
-use crate::limits::EXPIRIES_PER_TURN;
 
 /// Runs until it is cancelled or the engine is gone.
 pub(crate) async fn run(engine: Weak<Engine>, cancelled: CancellationToken) {
@@ -19,8 +18,9 @@ pub(crate) async fn run(engine: Weak<Engine>, cancelled: CancellationToken) {
 async fn tick_for_ever(engine: Weak<Engine>) {
     loop {
         let Some(running) = engine.upgrade() else { return };
-        if has_due(&running) {
-            // A client in this process may only need its turn to send something in time.
+        if running.registry.may_have_expiries(running.clock.now_ms()) {
+            // A client in this process may only need its turn to send something in time. Sessions that
+            // expire together let the other tasks have their turns, too.
             drop(running);
             tokio::task::yield_now().await;
         }
@@ -31,8 +31,7 @@ async fn tick_for_ever(engine: Weak<Engine>) {
         drop(running);
         let due = async {
             match next {
-                // Other tasks get their turn in between.
-                Next::Now => tokio::task::yield_now().await,
+                Next::Soon => {}
                 Next::At(next) => tokio::time::sleep_until(next).await,
                 Next::Frozen => pending().await,
             }
@@ -54,65 +53,57 @@ async fn tick_for_ever(engine: Weak<Engine>) {
 /// When to carry out what is due next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// At once: more was due than is carried out in a turn.
-    Now,
+    /// When other tasks have had their turn: more may be due than is carried out in one.
+    Soon,
     At(Instant),
     /// When the server is no longer frozen.
     Frozen,
 }
 
-/// Carries out what is due, or as much of it as a turn has, and returns when to do so next.
+/// Carries out what is due, as much of it as a turn has, and returns when to do so next.
 pub(crate) fn tick(engine: &Engine) -> Next {
     let mut last_sweep_ms = engine.last_sweep_ms.lock();
-    match engine.is_frozen() {
-        true => Next::Frozen,
-        false => carry_out(engine, &mut last_sweep_ms, Silence::MayBeUnread),
+    if engine.is_frozen() {
+        return Next::Frozen;
     }
-}
-
-/// What the ticker concludes from the silence of a client whose timeout has passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Silence {
-    /// Its socket may hold input that nobody has read.
-    MayBeUnread,
-    /// Its session expires, whatever it has sent.
-    Expires,
-}
-
-/// Carries out what is due, without looking for input that nobody has read.
-pub(crate) fn tick_now(engine: &Engine) {
-    let mut last_sweep_ms = engine.last_sweep_ms.lock();
-    while carry_out(engine, &mut last_sweep_ms, Silence::Expires) == Next::Now {}
-}
-
-fn carry_out(engine: &Engine, last_sweep_ms: &mut u64, silence: Silence) -> Next {
     let now_ms = engine.clock.now_ms();
-    engine.stats.move_windows(now_ms, engine.config.metrics_provider.interval_ms());
-    let tick_ms = u64::from(engine.config.tick_time_ms);
-    if expire(engine, now_ms, silence) {
-        return Next::Now;
+    if expire_some(engine, now_ms) {
+        return Next::Soon;
     }
-    let next_sweep_ms = sweep_if_due(engine, last_sweep_ms, now_ms);
+    let next_sweep_ms = carry_out_others(engine, &mut last_sweep_ms, now_ms);
+    let tick_ms = u64::from(engine.config.tick_time_ms);
     let next_tick_ms = (now_ms / tick_ms + 1) * tick_ms;
     Next::At(engine.clock.at_ms(next_tick_ms.min(next_sweep_ms)))
 }
 
-/// Whether the tick of a session has come.
-fn has_due(engine: &Engine) -> bool {
-    engine.registry.has_due_session(engine.clock.now_ms())
+/// Carries out all that is due, without looking for input that nobody has read.
+pub(crate) fn tick_now(engine: &Engine) {
+    let mut last_sweep_ms = engine.last_sweep_ms.lock();
+    let now_ms = engine.clock.now_ms();
+    // Also those whose connections were asked with this tick whether they have unread input.
+    for liveness in engine.registry.sessions() {
+        engine.expire_if_due(&liveness, now_ms);
+    }
+    carry_out_others(engine, &mut last_sweep_ms, now_ms);
 }
 
-/// Ends sessions whose tick has come, and returns whether there may be more of them. If a connection
-/// may hold unread input it ends its session itself, once it has found none; it is asked again with
-/// each tick.
-fn expire(engine: &Engine, now_ms: u64, silence: Silence) -> bool {
-    let due = engine.registry.take_due_sessions(now_ms, EXPIRIES_PER_TURN);
-    for liveness in &due {
-        if !(silence == Silence::MayBeUnread && liveness.request_read()) {
+/// Ends the sessions of a turn whose tick has come, and returns whether there may be more of them. If
+/// a connection may hold unread input it ends its session itself, once it has found none; it is asked
+/// again with each tick.
+fn expire_some(engine: &Engine, now_ms: u64) -> bool {
+    let turn = engine.registry.next_expiries(now_ms);
+    for liveness in &turn.due {
+        if !liveness.request_read() {
             engine.expire_if_due(liveness, now_ms);
         }
     }
-    due.len() == EXPIRIES_PER_TURN
+    turn.is_full
+}
+
+/// Carries out what is due beside expiries, and returns when the next sweep is due.
+fn carry_out_others(engine: &Engine, last_sweep_ms: &mut u64, now_ms: u64) -> u64 {
+    engine.stats.move_windows(now_ms, engine.config.metrics_provider.interval_ms());
+    sweep_if_due(engine, last_sweep_ms, now_ms)
 }
 
 /// Deletes due containers and TTL znodes if the interval has passed, and returns when it passes

@@ -288,6 +288,16 @@ mod tests {
         assert!(!fixture.has_session());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_session_whose_connection_was_asked_for_input_expires_at_once_when_all_are_to() {
+        let fixture = Fixture::new().await;
+        advance(Duration::from_secs(9)).await;
+        ticker::tick(&fixture.engine);
+        assert!(fixture.has_session(), "its connection has not looked yet");
+        ticker::tick_now(&fixture.engine);
+        assert!(!fixture.has_session());
+    }
+
     fn sync(xid: i32) -> BytesMut {
         let path = zoolet_protocol::RawPath::from("/");
         let read = zoolet_protocol::Read::Sync(path);
