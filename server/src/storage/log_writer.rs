@@ -109,12 +109,11 @@ impl LogWriter {
             let steps = (end + ROOM_BYTES_MIN).div_ceil(self.allocate_bytes);
             log.allocate(steps * self.allocate_bytes + HEADER_BYTES as u64)?;
         }
-        if self.is_synced {
-            log.reserve_behind(end);
-        }
         log.file.write_all(records).map_err(StorageError::io("write to", &log.path))?;
         log.written = end;
         if self.is_synced {
+            // After the write: on a disk that is almost full, the records come first.
+            log.reserve_behind(end);
             let begin = now();
             log.file.sync().map_err(StorageError::io("sync", &log.path))?;
             self.synced_in(ms_since(begin));
@@ -234,15 +233,27 @@ mod tests {
         }
     }
 
-    /// A disk whose files note which parts are reserved, and refuse more than a limit.
+    /// A file that notes which parts are reserved and refuses those beyond a limit, on a disk with
+    /// room for so many more bytes.
     #[derive(Debug)]
     struct Reserving {
         parts: Arc<Mutex<Vec<Range<u64>>>>,
         limit: u64,
+        room: u64,
+    }
+
+    impl Reserving {
+        /// A file system takes all that there is before it refuses the rest.
+        fn take(&mut self, bytes: u64) -> io::Result<()> {
+            let taken = bytes.min(self.room);
+            self.room -= taken;
+            if taken == bytes { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
+        }
     }
 
     impl Write for Reserving {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.take(bytes.len() as u64)?;
             Ok(bytes.len())
         }
 
@@ -264,6 +275,7 @@ mod tests {
             if part.end > self.limit {
                 return Err(io::ErrorKind::StorageFull.into());
             }
+            self.take(part.end - part.start)?;
             self.parts.lock().push(part);
             Ok(())
         }
@@ -275,7 +287,7 @@ mod tests {
 
     fn reserving(limit: u64, allocated: u64) -> (OpenLog, Arc<Mutex<Vec<Range<u64>>>>) {
         let parts = Arc::default();
-        let file = Box::new(Reserving { parts: Arc::clone(&parts), limit });
+        let file = Box::new(Reserving { parts: Arc::clone(&parts), limit, room: 64 << 20 });
         let (path, first) = (PathBuf::from("/log.1"), Zxid(1));
         (OpenLog { file, path, first, written: 16, allocated, reserved: Some(0) }, parts)
     }
@@ -300,6 +312,22 @@ mod tests {
             end += rng.u64(1..300_000);
         }
         assert!(parts.lock().len() > 5);
+    }
+
+    #[test]
+    fn on_a_disk_that_is_almost_full_the_records_come_first() {
+        let config =
+            StorageConfig { disk: Arc::new(MemDisk::default()), ..StorageConfig::at("/data") };
+        let mut writer = LogWriter::new(Directory::of(&config), &config, None, Arc::default());
+        let file = Reserving { parts: Arc::default(), limit: u64::MAX, room: 70_000 };
+        let path = PathBuf::from("/log.1");
+        let (first, allocated) = (Zxid(1), 8 << 20);
+        let file = Box::new(file);
+        writer.open =
+            Some(OpenLog { file, path, first, written: 16, allocated, reserved: Some(0) });
+        writer.is_synced = true;
+        writer.write(first, &[7; 60_000]).expect("there is room for the records");
+        assert_eq!(writer.open.and_then(|log| log.reserved), None, "there is no room for more");
     }
 
     #[test]
