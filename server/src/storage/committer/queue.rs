@@ -199,8 +199,12 @@ impl Queue {
             if self.asked.wait_for(&mut waiting, LOG_WATCH_TICK).timed_out() {
                 match watch.tick(&mut waiting) {
                     Tick::Fine => {}
-                    // It was asked, and some other task keeps its worker busy.
-                    Tick::IsLate => self.ask_thread(&mut waiting),
+                    // It was asked, and some other task keeps its worker busy. So may it with the
+                    // next writes, each of which would wait as long.
+                    Tick::IsLate => {
+                        waiting.quick_rounds = 0;
+                        self.ask_thread(&mut waiting);
+                    }
                     Tick::Hangs => return Next::Unblock,
                 }
             }
@@ -283,16 +287,43 @@ mod tests {
     use crate::clock::now;
     use crate::storage::committer::Origin;
 
+    fn append(queue: &Queue, zxid: Zxid, length: usize) {
+        let since = Since { moment: now(), origin: Origin::Client };
+        let path = ZPath::parse("/a").expect("a path");
+        let op = TxnOp::SetData { path, data: Some(vec![1; length].into()), version: 1 };
+        queue.append(&Txn { session: SessionId(1), cxid: Xid(1), zxid, time_ms: 0, op }, since);
+    }
+
+    fn is_asked(queue: &Queue) -> Option<Asked> {
+        queue.waiting.lock().asked
+    }
+
+    #[test]
+    fn a_task_that_was_late_once_is_not_asked_again_before_other_rounds_were_quick() {
+        let queue = Queue::new(Durable::from(Zxid::ZERO), Arc::default());
+        assert!(queue.register(Waker::noop()));
+        queue.waiting.lock().quick_rounds = LOG_INLINE_ROUNDS_MIN;
+        let mut watch = Watch::default();
+        append(&queue, Zxid(1), 1);
+        assert_eq!(is_asked(&queue), Some(Asked::Task));
+        assert!(matches!(queue.next(&mut watch), Next::Work(_)), "the thread takes its work");
+        queue.carried_out(Duration::ZERO);
+        for zxid in (2..).map(Zxid).take(LOG_INLINE_ROUNDS_MIN as usize - 1) {
+            append(&queue, zxid, 1);
+            assert_eq!(is_asked(&queue), Some(Asked::Thread), "{zxid}");
+            assert!(queue.take_now().is_some());
+            queue.carried_out(Duration::ZERO);
+        }
+        append(&queue, Zxid(1_000), 1);
+        assert_eq!(is_asked(&queue), Some(Asked::Task));
+    }
+
     #[test]
     fn a_batch_is_no_longer_than_the_limit_that_recovery_assumes() {
         let queue = Queue::new(Durable::from(Zxid::ZERO), Arc::default());
-        let since = Since { moment: now(), origin: Origin::Client };
         let lengths = [1_000, LOG_BATCH_BYTES_MAX - 2_000, 5_000, 2 * LOG_BATCH_BYTES_MAX, 1, 1];
         for (zxid, length) in (1..).map(Zxid).zip(lengths) {
-            let path = ZPath::parse("/a").expect("a path");
-            let op = TxnOp::SetData { path, data: Some(vec![1; length].into()), version: 1 };
-            let txn = Txn { session: SessionId(1), cxid: Xid(1), zxid, time_ms: 0, op };
-            queue.append(&txn, since);
+            append(&queue, zxid, length);
         }
         let mut zxids = Vec::new();
         for work in queue.take_now().expect("there is some") {
