@@ -41,7 +41,7 @@ impl Check {
             }
         };
         let (znodes, sessions, zxid) =
-            (opened.state.counted(), opened.state.sessions.len(), opened.state.zxid);
+            (opened.state.counted(), opened.state.sessions().len(), opened.state.zxid);
         let from = match opened.snapshot {
             Some(zxid) => format!("the snapshot at {zxid}"),
             None => "nothing".to_owned(),

@@ -64,7 +64,7 @@ impl Diff {
             writeln!(out, "{line}")?;
         }
         if self.path.is_root() {
-            self.sessions(&from.sessions, &to.sessions, &mut out)?;
+            self.sessions(&from.sessions(), &to.sessions(), &mut out)?;
         }
         out.flush()?;
         Ok(ExitCode::SUCCESS)

@@ -142,9 +142,9 @@ mod tests {
     #[test]
     fn sessions_are_due_in_the_order_of_their_ticks_and_again_at_the_next() {
         let sessions = Sessions::new(&[250, 120, 130, 1_000]);
-        assert_eq!(sessions.due(199), []);
+        assert!(sessions.due(199).is_empty());
         assert_eq!(sessions.due(300), [2, 3, 1]);
-        assert_eq!(sessions.due(399), [], "each is due once in a tick");
+        assert!(sessions.due(399).is_empty(), "each is due once in a tick");
         assert_eq!(sessions.due(400), [1, 2, 3]);
     }
 
