@@ -1,7 +1,7 @@
 //! SASL: how a client proves to be a user of a list.
 //!
 //! The mechanism is behind a trait: [`Mechanism`] begins an [`Exchange`] for each connection. With the
-//! feature `sasl` there is one, [`DigestMd5`].
+//! feature `sasl` there is one, `DigestMd5`.
 //!
 //! A user has the identity `sasl:USER`. Access control lists may name it if
 //! [`Settings::sasl_scheme`](crate::Settings::sasl_scheme) is set.
