@@ -155,7 +155,8 @@ impl Committer {
             stats.queue_time.record(ms_between(since.moment, begin));
         }
         self.writer.write(batch.first, &batch.records)?;
-        // Messages leave without waiting for the mark, or for the numbers.
+        // Messages leave without waiting for the mark, or for the numbers. If a task writes, the
+        // client's task still waits for its worker.
         self.durable.reach(batch.last);
         let done = now();
         stats.durable.add(batch.since.len() as u64);
