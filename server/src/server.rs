@@ -30,6 +30,10 @@ use crate::transport::tls::TlsConfig;
 /// A running server. Dropping it stops it at once; [`Server::shutdown`] lets clients receive their
 /// messages first.
 ///
+/// With a data directory, dropping it waits until the disk has what was appended, and keeps the
+/// thread busy meanwhile. A worker of the runtime may wait for the same sync. So on a runtime with
+/// two workers, a task that drops a server whose disk hangs stops all others; `shutdown` does not.
+///
 /// ```
 /// use zoolet_server::Server;
 ///
