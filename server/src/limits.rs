@@ -142,7 +142,7 @@ pub const LOG_INLINE_ROUNDS_MIN: u32 = 16;
 pub const LOG_WATCH_TICK: Duration = Duration::from_millis(5);
 
 /// How often it looks in vain before it sleeps until something is written again.
-pub const LOG_WATCH_IDLE_TICKS: u32 = 200;
+pub const LOG_WATCH_IDLE_TICKS: u32 = 4;
 
 /// The least disk space that a log takes ahead of its records. It takes as much as it is long, so
 /// that a short log stays short.
