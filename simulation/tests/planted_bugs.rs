@@ -176,8 +176,12 @@ fn synchronize(from: &Path, to: &Path) {
         let entries = fs::read_dir(directory).expect("the copy can be read");
         entries.map(|entry| entry.expect("the copy can be read").file_name()).collect()
     };
-    for name in names(to).iter().filter(|name| !from.join(name).exists()) {
-        let stale = to.join(name);
+    for name in names(to) {
+        let (source, stale) = (from.join(&name), to.join(&name));
+        // A file may have become a directory.
+        if source.exists() && source.is_dir() == stale.is_dir() {
+            continue;
+        }
         // cargo writes the lock file of the copy.
         let _ = if stale.is_dir() { fs::remove_dir_all(&stale) } else { fs::remove_file(&stale) };
     }
