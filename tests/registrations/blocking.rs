@@ -53,6 +53,19 @@ fn nodes_and_group_members_are_there_until_they_are_closed() {
     assert_eq!(server.totals().ephemerals, 0);
 }
 
+/// The client has a thread of its own, which may have read the group before `follow` returns.
+#[test]
+fn who_follows_a_group_from_another_thread_is_told_its_first_members() {
+    let (_server, client) = stage();
+    let options = recipes::GroupMember::builder(client.ask(), "/group", "one");
+    let member = GroupMember::start(&client, options).unwrap();
+    member.registered_within(LONG).unwrap();
+    for attempt in 0..1_000 {
+        let mut members = member.follow().unwrap();
+        assert!(members.changed_within(LONG).unwrap().is_some(), "{attempt}");
+    }
+}
+
 #[test]
 fn members_of_parties_join_and_leave() {
     let (server, client) = stage();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::report::Shared;
-use crate::cache::{CacheError, CacheEvent, CacheEvents, CuratorCache};
+use crate::cache::{CacheError, CacheEvent, CacheEvents, CuratorCache, EventPosition};
 use crate::client::Client;
 
 /// A copy of the members of a group with their payloads, which follows their changes with one watch:
@@ -47,8 +47,8 @@ impl GroupMembers {
         own: Arc<Shared>,
     ) -> Result<Self, CacheError> {
         let cache = CuratorCache::builder(client, group).depth_max(1).start()?;
-        // From the first znode on: the task of the cache takes a request to find any.
-        let events = cache.events();
+        // Those that came since it was started, too: its task may run on another thread.
+        let events = cache.events_after(EventPosition(0));
         let (group, id) = (group.to_owned(), id.to_owned());
         Ok(Self { group, id, own, cache, events, is_initialized: false })
     }
