@@ -242,16 +242,14 @@ impl Connection {
         }
         let has_password =
             session_key::is_equal(&request.password, &self.password_of(request.session));
+        let (session, timeout) = (request.session, timeout_ms);
         let liveness =
-            self.engine.reattach_session(request.session, &self.peer, has_password, timeout_ms);
-        let message = match &liveness {
-            Some(liveness) => welcome(liveness.session),
-            None => Message::Connected(ConnectResponse::refused(read_only)),
-        };
-        // The end of a session may not be durable yet, so its refusal waits for the last
-        // transaction.
-        self.engine.send(&self.peer, |zxid| Outgoing { after: zxid, message });
+            self.engine.reattach_session(session, &self.peer, has_password, timeout, welcome);
         if liveness.is_none() {
+            let message = Message::Connected(ConnectResponse::refused(read_only));
+            // The end of a session may not be durable yet, so its refusal waits for the last
+            // transaction.
+            self.engine.send(&self.peer, |zxid| Outgoing { after: zxid, message });
             self.peer.outbox.finish();
         }
         Ok(liveness)
@@ -307,7 +305,7 @@ impl Connection {
             (Treatment::Refuse(code), Ok(request)) => self.refuse(requester, &request, code),
             (Treatment::Throttle, Ok(_)) if is_throttlable(header.op) => {
                 self.engine.stats.throttled_operations.add(1);
-                Ok(self.reply(requester.xid, ErrorCode::THROTTLED_OP, Response::Empty))
+                self.reply(requester, requester.xid, ErrorCode::THROTTLED_OP, Response::Empty)
             }
             (_, Ok(request)) => self.carry_out(requester, request, namespace)?,
             // ZooKeeper reads these before its queue of requests, and closes the connection.
@@ -338,7 +336,7 @@ impl Connection {
             && let Some(body) =
                 engine.inspect(|core| core.reply_before_null_path(&request, requester))
         {
-            return Ok(Ok(self.reply(requester.xid, ErrorCode::MARSHALLING_ERROR, body)));
+            return Ok(self.reply(requester, requester.xid, ErrorCode::MARSHALLING_ERROR, body));
         }
         Ok(match request {
             Request::Read(read) => engine.read(&self.peer, requester, &read, namespace),
@@ -362,11 +360,11 @@ impl Connection {
         match request {
             SessionRequest::Ping => {
                 // The reply has the xid of a ping, whatever xid the client sent.
-                Ok(Ok(self.reply(Xid::PING, ErrorCode::OK, Response::Empty)))
+                Ok(self.reply(requester, Xid::PING, ErrorCode::OK, Response::Empty))
             }
             SessionRequest::WhoAmI => {
                 let infos = Response::WhoAmI(requester.identities.client_infos());
-                Ok(Ok(self.reply(requester.xid, ErrorCode::OK, infos)))
+                Ok(self.reply(requester, requester.xid, ErrorCode::OK, infos))
             }
             SessionRequest::Auth(auth) => {
                 self.authenticate(requester, &auth)?;
@@ -395,7 +393,7 @@ impl Connection {
         if let Request::Write(write) = request {
             return self.engine.refuse(&self.peer, requester, Asked::Write(write), code);
         }
-        Ok(self.reply(requester.xid, code, Response::Empty))
+        self.reply(requester, requester.xid, code, Response::Empty)
     }
 
     /// Refuses a request whose body cannot be decoded. A multi takes a zxid. A multiRead that
@@ -422,12 +420,19 @@ impl Connection {
             DecodeFault::WriteInMultiRead => Response::Multi(Vec::new()),
             _ => Response::Empty,
         };
-        Ok(self.reply(header.xid, code, response))
+        self.reply(requester, header.xid, code, response)
     }
 
-    /// Replies with the last zxid, which it returns.
-    fn reply(&self, xid: Xid, err: ErrorCode, response: Response) -> Zxid {
-        self.engine.send(&self.peer, |zxid| {
+    /// Replies with the last zxid, which it returns, if the session lives: a reply proves to the
+    /// client that it does.
+    fn reply(
+        &self,
+        requester: &Requester,
+        xid: Xid,
+        err: ErrorCode,
+        response: Response,
+    ) -> Result<Zxid, SessionEnded> {
+        self.engine.send_in_session(&self.peer, requester, |zxid| {
             let message = Message::Reply(ReplyHeader { xid, zxid, err }, response);
             Outgoing { after: zxid, message }
         })

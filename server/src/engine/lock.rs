@@ -302,6 +302,21 @@ impl Engine {
         zxid
     }
 
+    /// [`Engine::send`] to the client of a session that has not ended.
+    pub(super) fn send_in_session(
+        &self,
+        peer: &Peer,
+        requester: &Requester,
+        outgoing: impl FnOnce(Zxid) -> Outgoing,
+    ) -> Result<Zxid, SessionEnded> {
+        let mut wakers = Wakers::default();
+        let state = self.state.read();
+        check_session(&state.core, requester)?;
+        let zxid = state.core.last_zxid();
+        wakers.add(peer.push(state.lock_held(), outgoing(zxid)));
+        Ok(zxid)
+    }
+
     /// Carries out a read under the shared lock, and replies.
     pub(super) fn read(
         &self,

@@ -37,7 +37,8 @@ impl Engine {
         liveness
     }
 
-    /// Makes `peer` the connection of a live session, and cuts the connection that it had.
+    /// Makes `peer` the connection of a live session, pushes the handshake response, and cuts the
+    /// connection that it had.
     ///
     /// The password is checked only after that, as in ZooKeeper, so that a client that reconnects
     /// is not held up by its own old connection. With a wrong one the session lives on without a
@@ -48,6 +49,7 @@ impl Engine {
         peer: &Arc<Peer>,
         has_password: bool,
         timeout_ms: i32,
+        response: impl FnOnce(SessionId) -> Message,
     ) -> Option<Arc<Liveness>> {
         let liveness = self.registry.session(session)?;
         if let Some(displaced) = liveness.detach() {
@@ -56,7 +58,8 @@ impl Engine {
         if !has_password {
             return None;
         }
-        // Under the lock the session cannot end between the check and the touch.
+        let mut wakers = Wakers::default();
+        // Under the lock the session cannot end between the check, the touch and the response.
         let state = self.state.read();
         if !state.core.has_session(session) {
             return None;
@@ -65,6 +68,8 @@ impl Engine {
         liveness.touch(self.clock.now_ms());
         self.registry.relist_session(&liveness);
         let displaced = liveness.attach(Arc::clone(peer));
+        let outgoing = Outgoing { after: state.core.last_zxid(), message: response(session) };
+        wakers.add(peer.push(state.lock_held(), outgoing));
         drop(state);
         // Cut without the lock: the task that this wakes may take it.
         if let Some(displaced) = displaced {
@@ -85,28 +90,104 @@ impl Engine {
         self.expire_if(liveness, || true);
     }
 
-    fn expire_if(&self, liveness: &Liveness, is_due: impl FnOnce() -> bool) {
+    fn expire_if(&self, liveness: &Liveness, is_due: impl Fn() -> bool) {
         let mut wakers = Wakers::default();
         let state = self.state.upgradable_read();
         if !is_due() || !state.core.has_session(liveness.session) {
             return;
         }
-        tracing::info!(
-            session = %liveness.session,
-            address = liveness.address_text(),
-            timeout_ms = liveness.timeout_ms(),
-            "session expired"
-        );
-        self.stats.sessions_expired.add(1);
         let txn = state.core.prepare_expiry(liveness.session, self.clock.wall_ms());
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
+        // Until here a request could extend the session, and its reply proves to the client that it
+        // lives. A request that extends it from here on finds that it has ended.
+        if !is_due() {
+            return;
+        }
+        self.stats.sessions_expired.add(1);
         let now_ms = self.clock.now_ms();
         self.stats.expiry_lag.record(now_ms.saturating_sub(liveness.timeout_at_ms()));
         let received = (Origin::Server, now_ms);
         let effects = self.commit(&mut state, &txn.into(), received, &mut wakers);
         self.tell_hooks(ServerTxn::Expiry(liveness.session), effects.zxid);
         drop(state);
+        tracing::info!(
+            session = %liveness.session,
+            address = liveness.address_text(),
+            timeout_ms = liveness.timeout_ms(),
+            "session expired"
+        );
         self.remove_session(liveness.session);
         self.settled();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use bytes::Bytes;
+    use zoolet_core::Core;
+    use zoolet_protocol::{ConnectRequest, Encode, Request, SessionRequest, Xid, encode_request};
+
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::connection::{Connection, Treatment};
+    use crate::engine::journal::Journal;
+    use crate::engine::registry::Entrance;
+
+    const TIMEOUT_MS: i32 = 30_000;
+
+    fn ping() -> Bytes {
+        encode_request(Xid::PING, &Request::Session(SessionRequest::Ping))
+    }
+
+    /// An engine and a connection with a session. The response to its handshake was taken.
+    fn connected() -> (Arc<Engine>, Connection, Arc<Liveness>) {
+        let config = Config::default();
+        let core = Core::new(config.settings.clone());
+        let engine = Arc::new(Engine::new(config, None, Journal::in_memory(), core));
+        let connection =
+            Connection::open(Arc::clone(&engine), Entrance::IN_PROCESS).expect("it may");
+        let mut handshake = bytes::BytesMut::new();
+        ConnectRequest::new(TIMEOUT_MS).encode(&mut handshake);
+        connection.handle(handshake.freeze(), Treatment::CarryOut).expect("a session is to be had");
+        let (messages, _) = connection.peer.outbox.take_all(usize::MAX);
+        assert_eq!(messages.len(), 1);
+        let session = connection.peer.stats.session();
+        let liveness = engine.registry.session(session).expect("the session lives");
+        (engine, connection, liveness)
+    }
+
+    #[test]
+    fn a_session_that_was_heard_of_while_its_expiry_waited_for_the_lock_lives_on() {
+        let (engine, connection, liveness) = connected();
+        let due_ms = 2 * u64::try_from(TIMEOUT_MS).expect("it is positive");
+        let answering = engine.state.read();
+        thread::scope(|scope| {
+            let expiring = scope.spawn(|| engine.expire_if_due(&liveness, due_ms));
+            // As long as others read, the expiry has found that the session is due and waits to end it.
+            while engine.state.try_read().is_some() {
+                thread::yield_now();
+            }
+            // What a request does whose reply leaves under this lock.
+            liveness.touch(due_ms);
+            drop(answering);
+            expiring.join().expect("it does not panic");
+        });
+        assert!(engine.inspect(|core| core.has_session(liveness.session)), "its client heard so");
+        connection.handle(ping(), Treatment::CarryOut).expect("the connection goes on");
+    }
+
+    #[test]
+    fn a_ping_after_the_end_of_the_session_has_no_reply() {
+        let (engine, connection, liveness) = connected();
+        // The moment after the transaction of its end and before its connection learns of it.
+        let mut state = engine.state.write();
+        let txn = state.core.prepare_expiry(liveness.session, 0);
+        engine.commit(&mut state, &txn.into(), (Origin::Server, 0), &mut Wakers::default());
+        drop(state);
+        let handled = connection.handle(ping(), Treatment::CarryOut);
+        let (messages, _) = connection.peer.outbox.take_all(usize::MAX);
+        assert!(handled.is_err() && messages.is_empty(), "{messages:?} say that the session lives");
     }
 }
