@@ -1,5 +1,5 @@
 //! What a cache of many znodes costs: to fill it, and to resync it after a reconnect with nothing
-//! changed. Its memory is measured in a process of its own, by `conformance/tests/costs.rs`.
+//! changed. Its memory is measured in a process of its own, by `conformance/tests/suite/costs.rs`.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench cache
