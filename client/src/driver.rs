@@ -7,7 +7,9 @@
 //!
 //! Over a socket, when one read brought many replies, the requests that follow are held back until
 //! each task that got a reply has run, and are then written with one system call: a system call
-//! costs both sides more than a request does.
+//! costs both sides more than a request does. The same when tasks have written several requests since
+//! the driver task last had its turn: those that follow wait for its next turn, or until they are
+//! [many](WAITING_MAX). What nobody awaits does not wait for it: see [`Shared::write_held_back`].
 //!
 //! Each `select!` polls in a fixed order (`biased`), here and in the recipes, and tasks that wait for
 //! one change are woken in the order in which they began to wait ([`Publisher`]), so that a run in
@@ -30,7 +32,7 @@ use super::clock::{Instant, now};
 use super::connecting::{ConnectError, Failure, Failures};
 use super::proof::Servers;
 use super::random::Random;
-use super::session::{ConnectionFault, Session};
+use super::session::{ConnectionFault, Session, Submission};
 use super::state::ConnectionState;
 use super::subscription::Publisher;
 use super::task_gate::{TaskGate, gated};
@@ -60,13 +62,40 @@ struct Inner {
     transport: Option<Box<dyn Transport>>,
     /// Why the last transport was closed, if it knows.
     fault: Option<io::Error>,
-    /// Requests are written by the driver task and not by their callers.
-    is_held_back: bool,
+    held_back: HeldBack,
+    /// How many requests their callers have written since the driver task last had its turn.
+    own_writes: usize,
+    /// The driver task while it serves a connection.
+    server: Option<Waker>,
+    /// The driver task, where it is to be woken once the lock is released.
+    woken: Option<Waker>,
+}
+
+/// Whether requests are written by the driver task and not by their callers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HeldBack {
+    No,
+    /// Until the tasks that were ready have run.
+    UntilTasksRan,
+    /// Those that tasks send, until the driver task has its turn, or until they are [`WAITING_MAX`].
+    UntilTurn,
 }
 
 /// With this many replies in one read it pays to write the requests that follow together. With
 /// fewer, each caller writes its own request at once.
 const HOLD_BACK_FROM: usize = 4;
+
+/// So many requests are written by their callers, before those that follow wait for the turn of the
+/// driver task: as many as may follow from the replies of one read.
+const OWN_WRITES_MAX: usize = 4;
+
+/// So many requests wait for the turn of the driver task, at most: a task that does not let others run
+/// holds back no more.
+const WAITING_MAX: usize = 32;
+
+/// A request as long as this is written at once, with those that wait: a system call costs little
+/// beside it.
+const WAITING_BYTES_MAX: usize = 1 << 10;
 
 /// While the server serves reads only, the pause before another server is asked whether it serves
 /// writes, at first and at most, and how long it has to answer: as in ZooKeeper's client.
@@ -97,7 +126,10 @@ impl Shared {
                 due: None,
                 transport: None,
                 fault: None,
-                is_held_back: false,
+                held_back: HeldBack::No,
+                own_writes: 0,
+                server: None,
+                woken: None,
             }),
             must_receive: AtomicBool::new(false),
             changed: Notify::new(),
@@ -110,11 +142,13 @@ impl Shared {
         })
     }
 
-    /// Runs a task on the runtime that drives the client, whichever thread calls.
-    pub(crate) fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
+    /// Runs a task on the runtime that drives the client, whichever thread calls. What was sent before
+    /// leaves first: the task may be there to wait for it in place of a caller who goes on.
+    pub(crate) fn spawn<F>(self: &Arc<Self>, task: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
+        self.write_held_back();
         match &self.task_gate {
             None => self.runtime.spawn(task),
             Some(gate) => self.runtime.spawn(gated(Arc::clone(gate), task)),
@@ -128,6 +162,18 @@ impl Shared {
         self.settle(&mut inner);
         self.unlock(inner);
         result
+    }
+
+    /// Sends a request. Returns whether it waits for the driver task.
+    pub(crate) fn submit(self: &Arc<Self>, submission: Submission<'_>) -> bool {
+        let mut inner = self.inner.lock();
+        inner.session.submit(submission, now());
+        let is_left = inner.leaves_to_driver();
+        if !is_left {
+            self.settle(&mut inner);
+        }
+        self.unlock(inner);
+        is_left
     }
 
     /// Acts on the session where that sends nothing.
@@ -192,7 +238,7 @@ impl Shared {
         let result = if is_local {
             let waker = Waker::from(Arc::clone(self));
             inner.exchange(&mut Context::from_waker(&waker)).map(|_received| ())
-        } else if inner.is_held_back {
+        } else if inner.held_back == HeldBack::UntilTasksRan {
             Ok(())
         } else {
             inner.transmit()
@@ -237,9 +283,9 @@ impl Shared {
         if inner.session.take_proof_change() {
             self.proof.send_replace(());
         }
-        let wakers = inner.session.poll_wakers();
+        let (wakers, driver) = (inner.session.poll_wakers(), inner.woken.take());
         drop(inner);
-        for waker in wakers {
+        for waker in wakers.chain(driver) {
             waker.wake();
         }
     }
@@ -287,8 +333,9 @@ impl Shared {
         self.unlock(inner);
     }
 
-    /// Writes what waits for the driver task, on the thread of the caller: nothing else may run before the
-    /// client or its process ends, or others may wait for what was sent.
+    /// Writes what waits for the driver task, on the thread of the caller: others may wait for what was
+    /// sent, as for the release of a lock, while the runtime has no turn, and the client or its process
+    /// may end before it has.
     pub(crate) fn write_held_back(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         let result = inner.transmit();
@@ -299,7 +346,7 @@ impl Shared {
     /// Sends the requests that were held back.
     fn send_held_back(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
-        inner.is_held_back = false;
+        (inner.held_back, inner.own_writes) = (HeldBack::No, 0);
         self.settle(&mut inner);
         self.unlock(inner);
     }
@@ -326,7 +373,11 @@ impl Shared {
             Some(_) => inner.exchange(context),
         };
         let is_held_back = matches!(result, Ok(received) if received >= HOLD_BACK_FROM);
-        inner.is_held_back = is_held_back;
+        inner.held_back = if is_held_back { HeldBack::UntilTasksRan } else { HeldBack::No };
+        inner.own_writes = 0;
+        if !inner.server.as_ref().is_some_and(|server| server.will_wake(context.waker())) {
+            inner.server = Some(context.waker().clone());
+        }
         self.end_if_gone(&mut inner, result.map(|_received| ()));
         let is_gone = inner.transport.is_none();
         let next = inner.session.poll_timeout();
@@ -343,6 +394,29 @@ enum Gone {
 }
 
 impl Inner {
+    /// Whether the request that was just submitted waits for the driver task.
+    fn leaves_to_driver(&mut self) -> bool {
+        let (Some(server), Some(last)) = (&self.server, self.session.last_to_transmit()) else {
+            return false;
+        };
+        match self.held_back {
+            HeldBack::UntilTasksRan => return true,
+            HeldBack::No if self.own_writes < OWN_WRITES_MAX => {
+                self.own_writes += 1;
+                return false;
+            }
+            // Of a thread that runs no task nobody knows whether the runtime has a turn soon.
+            _ if tokio::task::try_id().is_none() => return false,
+            _ if last.len() >= WAITING_BYTES_MAX => return false,
+            HeldBack::UntilTurn => {}
+            HeldBack::No => {
+                self.woken = Some(server.clone());
+                self.held_back = HeldBack::UntilTurn;
+            }
+        }
+        self.session.transmits_waiting() < WAITING_MAX
+    }
+
     fn transmit(&mut self) -> Result<(), Gone> {
         let Some(transport) = &self.transport else { return Ok(()) };
         let mut has_sent = false;
@@ -480,6 +554,7 @@ async fn while_keeping_time<T>(shared: &Arc<Shared>, future: impl Future<Output 
 
 /// Serves a connection until it is lost.
 async fn serve(shared: &Arc<Shared>) {
+    let _serves = Serving(shared);
     while shared.is_connected() {
         let due = shared.sleep_until();
         let is_held_back = tokio::select! {
@@ -493,7 +568,7 @@ async fn serve(shared: &Arc<Shared>) {
             }
         };
         if is_held_back {
-            let _sends = HeldBack(shared);
+            let _sends = HeldBackRequests(shared);
             after_ready_tasks().await;
         }
     }
@@ -501,10 +576,23 @@ async fn serve(shared: &Arc<Shared>) {
 
 /// Sends the requests that are held back when it is dropped, also when the runtime ends: the last
 /// request may be the release of a lock.
-struct HeldBack<'a>(&'a Arc<Shared>);
+struct HeldBackRequests<'a>(&'a Arc<Shared>);
 
-impl Drop for HeldBack<'_> {
+impl Drop for HeldBackRequests<'_> {
     fn drop(&mut self) {
+        self.0.send_held_back();
+    }
+}
+
+/// When it is dropped the driver task serves no connection any more, and callers write their requests
+/// themselves. It sends those that are held back: see [`HeldBackRequests`].
+struct Serving<'a>(&'a Arc<Shared>);
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        let server = self.0.inner.lock().server.take();
+        // Not under the lock.
+        drop(server);
         self.0.send_held_back();
     }
 }

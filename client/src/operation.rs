@@ -13,6 +13,7 @@ use zoolet_protocol::{
 
 use super::Client;
 use super::call::{Answer, Call, Outcome};
+use super::driver::Shared;
 use super::error::Error;
 use super::recipe::RETRY_PAUSE;
 use super::retry::Retry;
@@ -153,46 +154,61 @@ impl<T> Operation<T> {
 
     /// Sends the request now, without retries. Requests of a client are carried out in the order in
     /// which they were sent.
+    ///
+    /// Of requests that a task sends together over a socket, those after the fourth share system calls: up
+    /// to 31 of less than 1 KiB may leave only when the task lets the client's runtime run, sends more, or
+    /// drops a [`Sent`] that it never polled. What a recipe sends when a guard is dropped never waits, and takes
+    /// with it what does.
     pub fn send(self) -> Sent<T> {
         self.send_with(None)
     }
 
     /// Sends the request now, and adds these watches before the reply.
     pub(crate) fn send_watching(self, watches: Vec<WatchRegistration>) -> Sent<T> {
-        let answer = self.submit(None, watches);
-        self.into_sent(answer)
+        let submitted = self.submit(None, watches);
+        self.into_sent(submitted)
     }
 
     /// Sends the request now, which adds this watch when its reply comes.
     pub(crate) fn send_with(self, watch: Option<WatchRegistration>) -> Sent<T> {
-        let answer = self.submit(watch, Vec::new());
-        self.into_sent(answer)
+        let submitted = self.submit(watch, Vec::new());
+        self.into_sent(submitted)
     }
 
-    /// Sends the request, which the caller keeps to send it again.
+    /// Sends the request, which the caller keeps to send it again. Returns whether it waits for the
+    /// driver task, too.
     fn submit(
         &self,
         watch: Option<WatchRegistration>,
         watches: Vec<WatchRegistration>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<(Answer, bool), Error> {
         let request = self.request.as_ref().map_err(Error::clone)?;
         let call = Call::new(request.op_code());
         let answer = Answer(Arc::clone(&call));
         let submission =
             Submission { watch, watches, bound: self.bound, ..Submission::of(request, call) };
-        self.client.shared().with(|session, now| session.submit(submission, now));
-        Ok(answer)
+        let is_waiting = self.client.shared().submit(submission);
+        Ok((answer, is_waiting))
     }
 
-    fn into_sent(self, answer: Result<Answer, Error>) -> Sent<T> {
+    fn into_sent(self, submitted: Result<(Answer, bool), Error>) -> Sent<T> {
         let Self { client, about, reading, localize, .. } = self;
+        let is_waiting = submitted.as_ref().is_ok_and(|(_, is_waiting)| *is_waiting);
+        let unwritten = Unwritten(is_waiting.then(|| Arc::clone(client.shared())));
+        let answer = submitted.map(|(answer, _)| answer);
         let localize = localize.filter(|_| !client.root.is_empty());
-        Sent { answer, about, reading, localize: localize.map(|localize| (client, localize)) }
+        Sent {
+            answer,
+            unwritten,
+            about,
+            reading,
+            localize: localize.map(|localize| (client, localize)),
+        }
     }
 
     /// Sends the request once and waits for its reply.
     async fn once(&self, watch: Option<WatchRegistration>) -> Result<T, Error> {
-        let answer = self.submit(watch, Vec::new())?;
+        let (answer, _) = self.submit(watch, Vec::new())?;
         let op = answer.0.op;
         let answer = read_reply(answer.await, op, &self.about, self.reading)?;
         // Without a namespace the paths are the same.
@@ -240,9 +256,22 @@ impl<T: Send + 'static> IntoFuture for Operation<T> {
 #[must_use = "the result tells whether it was carried out"]
 pub struct Sent<T> {
     answer: Result<Answer, Error>,
+    unwritten: Unwritten,
     about: RequestSubject,
     reading: ReplyReader<T>,
     localize: Option<(Client, Localize<T>)>,
+}
+
+/// The client, while it may wait with the request for a task that awaits the reply. If nobody does, the
+/// request is written.
+struct Unwritten(Option<Arc<Shared>>);
+
+impl Drop for Unwritten {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.0 {
+            shared.write_held_back();
+        }
+    }
 }
 
 impl<T> fmt::Debug for Sent<T> {
@@ -260,6 +289,7 @@ impl<T> Future for Sent<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        this.unwritten.0 = None;
         let answer = match &mut this.answer {
             Ok(answer) => answer,
             Err(error) => return Poll::Ready(Err(error.clone())),

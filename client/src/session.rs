@@ -638,6 +638,16 @@ impl Session {
         self.outgoing.pop_front()
     }
 
+    /// The last of the frames to send.
+    pub(crate) fn last_to_transmit(&self) -> Option<&Bytes> {
+        self.outgoing.back()
+    }
+
+    /// How many frames there are to send.
+    pub(crate) fn transmits_waiting(&self) -> usize {
+        self.outgoing.len()
+    }
+
     /// The next change of state.
     pub(crate) fn poll_state(&mut self) -> Option<ConnectionState> {
         self.changes.pop_front()

@@ -4,3 +4,4 @@ mod blocking;
 mod client;
 mod client_sessions;
 mod dropped_watchers;
+mod written_together;
