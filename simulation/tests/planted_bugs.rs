@@ -111,7 +111,8 @@ fn build_patched_copy() -> PathBuf {
     let target = scratch.join("target");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--offline", "-p", "zoolet-simulation", "--target-dir"])
+        // As it is built for the tests, so that it runs as quickly.
+        .args(["build", "--offline", "--profile=test", "-p", "zoolet-simulation", "--target-dir"])
         .arg(&target)
         .current_dir(&copy)
         .output()

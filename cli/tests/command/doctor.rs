@@ -222,6 +222,8 @@ async fn a_name_before_all_places_blocks_them() {
 #[tokio::test]
 async fn a_silent_holder_is_told_only_if_others_wait() {
     let scene = Scene::new(2).await;
+    // `lresp=0`, which is also in the first millisecond of a server, means that there was no answer yet.
+    scene.server.advance(Duration::from_secs(1)).unwrap();
     scene.directory("/silent", &[(0, curator(0))]).await;
     let _frozen = scene.server.session(scene.session(0)).freeze().unwrap();
     let timeout = scene.clients[0].session_timeout();
