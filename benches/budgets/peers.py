@@ -153,4 +153,4 @@ def etcd(directory):
 
 def floor(load, name):
     """A server that does nothing but system calls."""
-    return Server({"echo": "a bare server"}.get(name, "bare writes"), "echo", [load, name])
+    return Server({"bare": "a bare server"}.get(name, "bare writes"), "bare", [load, name])

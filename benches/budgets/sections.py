@@ -126,7 +126,8 @@ def start(run):
 def batches(run):
     ours, *apaches = run.zookeepers()
     redis, etcd = peers.redis(run.directory(run.memory)), peers.etcd(run.directory(run.memory))
-    for operation, others in (("get", [redis, etcd]), ("set", [redis, etcd]), ("create", [redis])):
+    bare = peers.floor(run.load, "bare")
+    for operation, others in (("get", [redis, etcd, bare]), ("set", [redis, etcd]), ("create", [redis])):
         title = "server's CPU: %s, 16 sessions that send 16 requests at once" % operation
         run.by_turns(title, [ours, *apaches, *others], operation, 16, 16)
 
@@ -152,10 +153,10 @@ def siblings(run):
 
 def many_sessions(run):
     servers = [*run.zookeepers(), peers.redis(run.directory(run.memory))]
-    echo = peers.floor(run.load, "echo")
+    bare = peers.floor(run.load, "bare")
     for sessions in (64, 1_000):
         title = "server's CPU: %s, %d sessions with one request each"
-        answer = run.by_turns(title % ("get", sessions), [echo, *servers], "get", sessions, 1)
+        answer = run.by_turns(title % ("get", sessions), [bare, *servers], "get", sessions, 1)
         pair = run.by_turns(title % ("create or delete as locks do", sessions), servers, "pair", sessions, 1)
         for what, medians in (("get", answer), ("create or delete", pair)):
             of_bare = medians["zoolet"][1] / answer["a bare server"][1]

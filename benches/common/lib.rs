@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
+pub mod bare;
 pub mod contest;
 pub mod filled;
 pub mod floors;

@@ -18,6 +18,8 @@ use crate::{requests, runtime};
 
 /// How many znodes or keys are read and written.
 const KEPT: usize = 1_000;
+/// What a bare server is asked with: as many bytes as a `getData` of one of the znodes.
+pub const BARE_REQUEST: [u8; 31] = [b'.'; 31];
 /// The bytes of the answer to a `getData` of [`requests::DATA`], with its length.
 pub const ANSWER_BYTES: usize = 4 + 16 + 4 + requests::DATA.len() + 68;
 
@@ -28,8 +30,8 @@ pub enum Protocol {
     ZooKeeper,
     /// Redis' own.
     Redis,
-    /// Nothing: it answers all that one read brings with [`ANSWER_BYTES`].
-    Echo,
+    /// None: [`bare::serve`](crate::bare::serve) answers each [`BARE_REQUEST`].
+    Bare,
 }
 
 /// What the sessions ask for. All data is [`requests::DATA`].
@@ -63,7 +65,7 @@ impl Protocol {
         match self {
             Self::ZooKeeper => zookeeper::next_answer(input),
             Self::Redis => redis::next_answer(input),
-            Self::Echo => {
+            Self::Bare => {
                 Ok((input.len() >= ANSWER_BYTES).then(|| input.split_to(ANSWER_BYTES).freeze()))
             }
         }
@@ -79,7 +81,7 @@ impl Protocol {
         match self {
             Self::ZooKeeper => zookeeper::get(key),
             Self::Redis => redis::get(key),
-            Self::Echo => Bytes::from_static(b"0123456789012345678901234567890"),
+            Self::Bare => Bytes::from_static(&BARE_REQUEST),
         }
     }
 
@@ -87,7 +89,7 @@ impl Protocol {
         match self {
             Self::ZooKeeper => Ok(zookeeper::set(key)),
             Self::Redis => Ok(redis::set(key)),
-            Self::Echo => Err(cannot("set")),
+            Self::Bare => Err(cannot("set")),
         }
     }
 
@@ -96,7 +98,7 @@ impl Protocol {
         match self {
             Self::ZooKeeper => Ok(zookeeper::create(name)),
             Self::Redis => Ok(redis::create(name)),
-            Self::Echo => Err(cannot("create")),
+            Self::Bare => Err(cannot("create")),
         }
     }
 
@@ -104,7 +106,7 @@ impl Protocol {
         match self {
             Self::ZooKeeper => Ok(zookeeper::enter()),
             Self::Redis => Ok(redis::enter(name)),
-            Self::Echo => Err(cannot("create")),
+            Self::Bare => Err(cannot("create")),
         }
     }
 
@@ -113,7 +115,7 @@ impl Protocol {
         match self {
             Self::ZooKeeper => zookeeper::leave(entered),
             Self::Redis => Ok(redis::leave(name)),
-            Self::Echo => Err(cannot("delete")),
+            Self::Bare => Err(cannot("delete")),
         }
     }
 
@@ -122,7 +124,7 @@ impl Protocol {
         match self {
             Self::ZooKeeper => zookeeper::prepare(KEPT),
             Self::Redis => (0..KEPT).map(redis::set).collect(),
-            Self::Echo => Vec::new(),
+            Self::Bare => Vec::new(),
         }
     }
 }
@@ -400,7 +402,7 @@ pub fn fill(address: SocketAddr, protocol: Protocol, place: Place, count: usize)
         match protocol {
             Protocol::ZooKeeper => session.ask_all(zookeeper::filling(place, count)).await?,
             Protocol::Redis => session.ask_all(redis::filling(count)).await?,
-            Protocol::Echo => return Err(cannot("create")),
+            Protocol::Bare => return Err(cannot("create")),
         }
         session.close().await
     })

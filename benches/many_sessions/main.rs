@@ -41,18 +41,18 @@ fn main() -> io::Result<()> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Nothing: the server answers with as many bytes as to a `getData`.
-    Echo,
+    Bare,
     GetData,
     /// An ephemeral sequential, and its delete. Both are counted.
     CreateAndDelete,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Echo, Self::GetData, Self::CreateAndDelete];
+    const ALL: [Self; 3] = [Self::Bare, Self::GetData, Self::CreateAndDelete];
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Echo => "a bare answer",
+            Self::Bare => "a bare answer",
             Self::GetData => "getData",
             Self::CreateAndDelete => "create or delete of an ephemeral sequential",
         }
@@ -60,7 +60,7 @@ impl Kind {
 
     const fn work(self) -> Work {
         let (protocol, operation) = match self {
-            Self::Echo => (Protocol::Echo, Operation::Get),
+            Self::Bare => (Protocol::Bare, Operation::Get),
             Self::GetData => (Protocol::ZooKeeper, Operation::Get),
             Self::CreateAndDelete => (Protocol::ZooKeeper, Operation::CreateAndDelete),
         };
@@ -83,12 +83,12 @@ struct Cost {
 
 /// Lets the servers take turns, and tells the medians.
 fn compare(sessions: usize, rounds: usize, time: Duration) -> io::Result<()> {
-    let echo = Role::Echo.start()?;
+    let bare = Role::Bare.start()?;
     let zoolet = Role::Zoolet.start()?;
     let mut rows = Kind::ALL.map(|kind| Row { kind, costs: Vec::new() });
     for _ in 0..rounds {
         for row in &mut rows {
-            let server = if row.kind == Kind::Echo { &echo } else { &zoolet };
+            let server = if row.kind == Kind::Bare { &bare } else { &zoolet };
             row.costs.push(cost(server, row.kind, sessions, time)?);
         }
     }

@@ -12,7 +12,7 @@ use zoolet_benches::sessions::{
     ANSWER_BYTES, Load, Operation, Protocol, Session, Work, change, watch,
 };
 
-use crate::servers::EVENT_BYTES;
+use crate::fan_out_floor::EVENT_BYTES;
 
 /// How long all rest before a change, so that the server has nothing else to do.
 const REST: Duration = Duration::from_millis(20);
@@ -39,7 +39,7 @@ impl Watched {
         let total = runtime.block_on(async {
             match self.protocol {
                 Protocol::ZooKeeper => self.of_znode(watchers, changes).await,
-                Protocol::Echo => self.of_floor(watchers, changes).await,
+                Protocol::Bare => self.of_floor(watchers, changes).await,
                 Protocol::Redis => Err(io::Error::other("keys of Redis have no watches")),
             }
         })?;

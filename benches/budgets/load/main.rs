@@ -2,7 +2,7 @@
 //! measurement of one server; the script takes turns.
 //!
 //! ```text
-//! budgets_load echo                       answer whatever comes; print the address
+//! budgets_load bare                       answer requests with bytes; print the address
 //! budgets_load fan-out-floor              write an event to all that are connected; print the address
 //! budgets_load run PROTOCOL ADDRESS PID OPERATION SESSIONS DEPTH WARM-UP-MS TIME-MS
 //! budgets_load fan-out PROTOCOL ADDRESS PID WATCHERS CHANGES
@@ -15,13 +15,14 @@
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
 mod fan_out;
-mod servers;
+mod fan_out_floor;
 
 use std::error::Error;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use zoolet_benches::bare;
 use zoolet_benches::process::usage_of;
 use zoolet_benches::sessions::{Load, Operation, Place, Protocol, Work, fill};
 
@@ -41,8 +42,8 @@ fn main() -> ExitCode {
 
 fn command(arguments: &[&str]) -> Result<(), Failure> {
     match arguments {
-        ["echo"] => Ok(servers::echo()?),
-        ["fan-out-floor"] => Ok(servers::fan_out()?),
+        ["bare"] => Ok(bare::serve(|address| println!("listening on {address}"))?),
+        ["fan-out-floor"] => Ok(fan_out_floor::serve()?),
         ["run", protocol, address, process, operation, sessions, depth, warm_up, time] => {
             let (protocol, operation) = (protocol_of(protocol)?, operation_of(operation)?);
             let work = Work { protocol, operation, depth: depth.parse()? };
@@ -89,7 +90,7 @@ fn protocol_of(name: &str) -> Result<Protocol, Failure> {
     match name {
         "zookeeper" => Ok(Protocol::ZooKeeper),
         "redis" => Ok(Protocol::Redis),
-        "echo" => Ok(Protocol::Echo),
+        "bare" => Ok(Protocol::Bare),
         other => Err(format!("there is no protocol {other}").into()),
     }
 }
