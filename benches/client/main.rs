@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use zoolet_benches::process::{self, Process};
-use zoolet_benches::{is_measured, tell};
+use zoolet_benches::{is_measured, tell_cell};
 
 use self::peers::Peer;
 use self::worker::Role;
@@ -187,21 +187,20 @@ fn compare(
         }
     }
     for ((peer, _), costs) in clients.iter().zip(&costs) {
-        let allocations = match costs[0].allocations {
-            Some(_) => {
-                let count = median(costs, |cost| cost.allocations.unwrap_or_default());
-                format!(", {count:.2} allocations")
-            }
-            None => String::new(),
-        };
-        tell(&format!(
-            "{}, {shape}: {}: {:.2} µs of CPU, {:.3} context switches{allocations}; {:.0} a second",
+        let cpu = median(costs, |cost| cost.cpu.as_secs_f64()) * 1e6;
+        let allocations = costs[0].allocations.map_or(String::new(), |_| {
+            let count = median(costs, |cost| cost.allocations.unwrap_or_default());
+            format!(", {count:.1} allocations")
+        });
+        println!(
+            "{}, {shape}: {}: {cpu:.2} µs of CPU, {:.3} context switches{allocations}; {:.0} a second",
             operation.name(),
             peer.name(),
-            median(costs, |cost| cost.cpu.as_secs_f64()) * 1e6,
             median(costs, |cost| cost.switches),
             median(costs, |cost| cost.per_second),
-        ));
+        );
+        let cell = format!("{cpu:.2} µs{allocations}");
+        tell_cell(operation.name(), &shape.to_string(), peer.name(), &cell);
     }
     Ok(())
 }

@@ -35,6 +35,11 @@ pub fn tell(what: &str) {
     println!("result: {what}");
 }
 
+/// Prints a number of a table. `bench-report` makes a table of the cells that have the same title.
+pub fn tell_cell(title: &str, row: &str, column: &str, cell: &str) {
+    println!("cell: {title} | {row} | {column} | {cell}");
+}
+
 /// A runtime of one thread: the suites measure work, and not its move between cores.
 ///
 /// # Panics

@@ -23,6 +23,7 @@ use std::time::SystemTime;
 
 use self::document::replace;
 use self::results::Results;
+use self::tables::Cell;
 
 /// All suites, in the order of the document.
 const SUITES: [&str; 15] = [
@@ -53,6 +54,8 @@ const SHORT: [&str; 6] =
 
 /// The prefix of results that criterion does not measure.
 const TOLD: &str = "result: ";
+/// The prefix of numbers that are shown in a table.
+const CELL: &str = "cell: ";
 
 type Failure = Box<dyn Error>;
 
@@ -102,11 +105,12 @@ fn measure(suite: &str, options: &[String]) -> Result<String, Failure> {
         command.arg("--noplot").args(options);
     }
     let mut child = command.stdout(Stdio::piped()).spawn()?;
-    let mut told = Vec::new();
+    let (mut told, mut cells) = (Vec::new(), Vec::new());
     for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
         let line = line?;
         println!("{line}");
         told.extend(line.strip_prefix(TOLD).map(str::to_owned));
+        cells.extend(line.strip_prefix(CELL).and_then(Cell::parse));
     }
     if !child.wait()?.success() {
         return Err(format!("{suite} fails").into());
@@ -114,6 +118,7 @@ fn measure(suite: &str, options: &[String]) -> Result<String, Failure> {
     let results = Results::read(suite, since)?;
     let mut part = format!("*{}; load before it {load}.*\n", machine::today());
     part.push_str(&tables::render(&results));
+    part.push_str(&tables::render_cells(&cells));
     if !told.is_empty() {
         part.push('\n');
         part.extend(told.iter().map(|line| format!("- {line}\n")));

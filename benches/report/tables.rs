@@ -33,22 +33,65 @@ pub(crate) fn render(results: &Results) -> String {
     text
 }
 
-fn table(text: &mut String, group: &str, measured: &[&Measured], floor: Option<(&str, f64)>) {
-    let (mut rows, mut columns): (Vec<&str>, Vec<Option<&str>>) = (Vec::new(), Vec::new());
-    for measured in measured {
-        let (row, column) = (measured.row.as_str(), measured.column.as_deref());
-        if !rows.contains(&row) {
-            rows.push(row);
-        }
-        if !columns.contains(&column) {
-            columns.push(column);
+/// A number that a suite has told for a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cell {
+    title: String,
+    row: String,
+    column: String,
+    value: String,
+}
+
+impl Cell {
+    /// `TITLE | ROW | COLUMN | VALUE`
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split(" | ").map(str::to_owned);
+        let mut next = || fields.next();
+        Some(Self { title: next()?, row: next()?, column: next()?, value: next()? })
+    }
+}
+
+/// Renders a table for each title.
+pub(crate) fn render_cells(cells: &[Cell]) -> String {
+    let mut text = String::new();
+    for title in unique(cells.iter().map(|cell| cell.title.as_str())) {
+        let cells: Vec<_> = cells.iter().filter(|cell| cell.title == title).collect();
+        let columns = unique(cells.iter().map(|cell| cell.column.as_str()));
+        head(&mut text, title, &columns);
+        for row in unique(cells.iter().map(|cell| cell.row.as_str())) {
+            let values = columns.iter().map(|column| {
+                let is_it = |cell: &&&Cell| cell.row == row && cell.column == *column;
+                cells.iter().find(is_it).map_or("", |cell| cell.value.as_str())
+            });
+            let _ = writeln!(text, "| {row} | {} |", values.collect::<Vec<_>>().join(" | "));
         }
     }
+    text
+}
+
+/// The values without repetitions, in their order.
+fn unique<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut unique = Vec::new();
+    for value in values {
+        if !unique.contains(&value) {
+            unique.push(value);
+        }
+    }
+    unique
+}
+
+fn head(text: &mut String, title: &str, columns: &[&str]) {
+    let _ = writeln!(text, "\n| {title} | {} |", columns.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---:|".repeat(columns.len()));
+}
+
+fn table(text: &mut String, group: &str, measured: &[&Measured], floor: Option<(&str, f64)>) {
+    let rows = unique(measured.iter().map(|one| one.row.as_str()));
+    let columns = unique(measured.iter().map(|one| one.column.as_deref()));
     let title = group.split_once(": ").map_or(group, |(_, title)| title);
     let multiple = floor.map_or(String::new(), |(name, _)| format!(" (× {name})"));
     let heads: Vec<_> = columns.iter().map(|column| column.unwrap_or("median")).collect();
-    let _ = writeln!(text, "\n| {title}{multiple} | {} |", heads.join(" | "));
-    let _ = writeln!(text, "|---|{}", "---:|".repeat(columns.len()));
+    head(text, &format!("{title}{multiple}"), &heads);
     for row in rows {
         let cells = columns.iter().map(|column| {
             let is_it = |one: &&&Measured| one.row == row && one.column.as_deref() == *column;
@@ -88,7 +131,7 @@ fn three_digits(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Measured, Results, render, time};
+    use super::{Cell, Measured, Results, render, render_cells, time};
 
     fn measured(group: &str, row: &str, column: Option<&str>, nanoseconds: f64) -> Measured {
         let column = column.map(str::to_owned);
@@ -110,6 +153,18 @@ mod tests {
              | mutex | 10.0 µs (2.00) | 15.0 µs (3.00) |\n\
              | semaphore |  | 1.50 ms (300) |\n"
         );
+    }
+
+    #[test]
+    fn cells_with_one_title_are_one_table() {
+        let lines =
+            ["get | alone | kazoo | 3 µs", "get | alone | ours | 1 µs", "get | both | ours | 2 µs"];
+        let cells = lines.map(|line| Cell::parse(line).unwrap());
+        assert_eq!(
+            render_cells(&cells),
+            "\n| get | kazoo | ours |\n|---|---:|---:|\n| alone | 3 µs | 1 µs |\n| both |  | 2 µs |\n"
+        );
+        assert_eq!(Cell::parse("no cell"), None);
     }
 
     #[test]
