@@ -52,6 +52,20 @@
 //! Each module is a crate that can be had by itself: `zoolet-server`, `zoolet-client`, `zoolet-recipes`,
 //! `zoolet-testkit` and `zoolet-protocol`. The `zoolet` command is the package `zoolet-cli`.
 
+// The text above names the modules of all features, with links where they are all there, as on docs.rs.
+#![cfg_attr(
+    not(all(
+        feature = "admin",
+        feature = "compression",
+        feature = "discovery",
+        feature = "migrations",
+        feature = "sasl",
+        feature = "testing",
+        feature = "tls"
+    )),
+    allow(rustdoc::broken_intra_doc_links)
+)]
+
 #[doc(inline)]
 pub use zoolet_protocol as protocol;
 

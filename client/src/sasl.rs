@@ -4,7 +4,7 @@
 //! the client is closed: it never goes on without the identity.
 //!
 //! The mechanism is behind a trait: [`Mechanism`] begins an [`Exchange`] for each connection. With the
-//! feature `sasl` there is one, [`DigestMd5`].
+//! feature `sasl` there is one, `DigestMd5`.
 
 #[cfg(feature = "sasl")]
 mod digest_md5;
