@@ -305,10 +305,15 @@ pub(crate) async fn path_children_cache_without_parent(scene: Arc<Scene>) -> Out
 }
 
 /// The znodes that the events of a cache have told of. Each is created before it is deleted.
-#[derive(Default)]
 struct Told(BTreeSet<String>);
 
 impl Told {
+    /// What a cache has, and the events after that. It may have the root as soon as it has started.
+    fn of(cache: CuratorCache) -> (CuratorCache, CacheEvents, Self) {
+        let (znodes, events) = cache.znodes_and_events();
+        (cache, events, Self(znodes.into_iter().map(|znode| znode.path).collect()))
+    }
+
     fn take(&mut self, events: &mut CacheEvents) {
         while let Some(event) = events.try_next() {
             match event.expect("the cache goes on") {
@@ -349,7 +354,7 @@ pub(crate) async fn event_ordering(scene: Arc<Scene>) -> Outcome {
     create(&client, &root, &[]).await?;
     let whole = CuratorCache::builder(&client, &root).start()?;
     let part = CuratorCache::builder(&client, &root).depth_max(1).start()?;
-    let caches = [whole, part].map(|cache| (cache.events(), Told::default(), cache));
+    let caches = [whole, part].map(Told::of);
     let mut writing = Vec::new();
     for _ in 0..WRITERS {
         let (client, root) = (scene.client().await?, root.clone());
@@ -362,7 +367,7 @@ pub(crate) async fn event_ordering(scene: Arc<Scene>) -> Outcome {
     for task in writing {
         soon(task).await??;
     }
-    for (depth_max, (mut events, mut told, cache)) in [usize::MAX, 1].into_iter().zip(caches) {
+    for (depth_max, (cache, mut events, mut told)) in [usize::MAX, 1].into_iter().zip(caches) {
         soon(cache.catch_up()).await??;
         client.sync("/").await?;
         let is_of = |path: &str| path[root.len()..].matches('/').count() <= depth_max;
@@ -391,7 +396,7 @@ pub(crate) fn consistency_after_simulation(server: &mut Server) -> Outcome {
         for _ in 0..WRITERS {
             let client = scene.client().await?;
             let cache = CuratorCache::builder(&client, &root).start()?;
-            members.push((client, cache.events(), Told::default(), cache));
+            members.push((client, Told::of(cache)));
         }
         for _ in 0..KILLS {
             let writing = write_all(&members, &root);
@@ -408,7 +413,7 @@ pub(crate) fn consistency_after_simulation(server: &mut Server) -> Outcome {
     })
 }
 
-type Member = (Client, CacheEvents, Told, CuratorCache);
+type Member = (Client, (CuratorCache, CacheEvents, Told));
 
 fn write_all(members: &[Member], root: &str) -> Vec<tokio::task::JoinHandle<()>> {
     let write = |(client, ..): &Member| {
@@ -432,7 +437,7 @@ async fn finish(writing: Vec<tokio::task::JoinHandle<()>>) -> Outcome {
 /// Checks that each cache has the tree, and that its events have told of it.
 async fn compare(members: &mut [Member], root: &str) -> Outcome {
     let mut trees = Vec::new();
-    for (client, events, told, cache) in members {
+    for (client, (cache, events, told)) in members {
         soon(cache.catch_up()).await??;
         soon(client.sync("/").into_future()).await??;
         let tree: BTreeMap<_, _> = soon(tree(client, root)).await??;
