@@ -162,6 +162,16 @@ fn legend(story: &Story) -> Markup {
     }
 }
 
+/// Why there is no line.
+fn untold(outcome: &Outcome, server: usize, metric: Metric) -> &'static str {
+    let mut rows = outcome.rows.iter().filter(|row| row.server == server);
+    if rows.any(|row| row.value(metric) == Some(0.0)) {
+        "0, for which a logarithmic axis has no place."
+    } else {
+        "Not known of this server."
+    }
+}
+
 fn plots(outcome: &Outcome, story: &Story, plot: &Plot) -> Markup {
     let colours: Vec<&str> = story.legend.iter().map(|(name, _)| *name).collect();
     let of_server = |server| {
@@ -175,14 +185,14 @@ fn plots(outcome: &Outcome, story: &Story, plot: &Plot) -> Markup {
             h2 { (plot.title) }
             p.about { (plot.about) }
             div.panels {
-                @for (panel, server) in panels.iter().zip(&outcome.servers) {
+                @for (index, (panel, server)) in panels.iter().zip(&outcome.servers).enumerate() {
                     figure {
                         (caption(server))
                         @match (&across, &up) {
                             (Some(across), Some(up)) if !panel.is_empty() => {
                                 (panel.draw(plot, across, up))
                             }
-                            _ => p.note { "Not known of this server." },
+                            _ => p.note { (untold(outcome, index, plot.metric)) },
                         }
                     }
                 }
@@ -290,4 +300,29 @@ fn machine(machine: &Machine) -> String {
         text.push_str(&format!("; load average {load} at the begin"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::values::Part;
+
+    #[test]
+    fn a_number_that_is_zero_is_told_from_one_that_is_not_known() {
+        let metric = |key| Metric { key, heading: key, unit: Unit::Count };
+        let values = vec![(metric("zero"), Some(0.0)), (metric("unknown"), None)];
+        let rows = vec![Row::of_rounds(0, vec![Part { labels: Vec::new(), values }])];
+        let outcome = Outcome {
+            bench: "sessions",
+            command: String::new(),
+            date: String::new(),
+            machine: Machine::look(),
+            rounds: 1,
+            servers: Vec::new(),
+            notes: Vec::new(),
+            rows,
+        };
+        assert!(untold(&outcome, 0, metric("zero")).starts_with("0,"));
+        assert!(untold(&outcome, 0, metric("unknown")).starts_with("Not known"));
+    }
 }
