@@ -99,11 +99,15 @@ impl Target {
 
     /// Its name in tables.
     pub(crate) fn name(&self) -> &str {
-        match (&self.name, &self.location) {
-            (Some(name), _) => name,
-            (None, Location::Embedded) => EMBEDDED,
-            (None, Location::InProcess) => IN_PROCESS,
-            (None, Location::Hosts(hosts)) => hosts,
+        self.name.as_deref().unwrap_or_else(|| self.place())
+    }
+
+    /// Where it is, as in the option.
+    pub(crate) fn place(&self) -> &str {
+        match &self.location {
+            Location::Embedded => EMBEDDED,
+            Location::InProcess => IN_PROCESS,
+            Location::Hosts(hosts) => hosts,
         }
     }
 }
@@ -126,6 +130,17 @@ impl FromStr for Target {
         };
         Ok(Self { name: name.filter(|name| !name.is_empty()), location })
     }
+}
+
+/// The values without repetitions, in their order.
+pub(super) fn unique<T: Copy + PartialEq>(values: &[T]) -> Vec<T> {
+    let mut unique = Vec::new();
+    for value in values {
+        if !unique.contains(value) {
+            unique.push(*value);
+        }
+    }
+    unique
 }
 
 fn znode(path: &str) -> Result<String, BadPath> {

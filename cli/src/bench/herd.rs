@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::clock::now;
-use super::common::Common;
+use super::common::{Common, unique};
 use super::failure::Failure;
 use super::hand_off::Line;
 use super::latency::Latencies;
@@ -74,7 +74,8 @@ impl Workload for Herd {
         let mut waiters = self.waiters.clone();
         waiters.sort_unstable();
         waiters.dedup();
-        let each = |waiters| self.locks.iter().map(move |&kind| Point { kind, waiters });
+        let locks = unique(&self.locks);
+        let each = |waiters| locks.iter().map(move |&kind| Point { kind, waiters });
         let is_left_out =
             |point: &Point| point.kind.is_herd() && point.waiters > self.herd_waiters_max;
         waiters.into_iter().flat_map(each).filter(|point| !is_left_out(point)).collect()

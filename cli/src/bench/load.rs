@@ -182,14 +182,14 @@ impl Plan {
         observer.create(&format!("{path}/{KEPT}")).await?;
         observer.create(&format!("{path}/{CREATED}")).await?;
         let data = bytes::Bytes::from(vec![b'z'; self.data_size]);
-        let znodes: Vec<usize> = (0..self.znodes).collect();
-        for together in znodes.chunks(CREATE_TOGETHER) {
-            let create = |number: &usize| {
+        for first in (0..self.znodes).step_by(CREATE_TOGETHER) {
+            let together = first..self.znodes.min(first + CREATE_TOGETHER);
+            let create = |number: usize| {
                 let path = format!("{path}/{KEPT}/{number}");
                 observer.create(&path).data(data.clone()).send()
             };
             // All are sent before the first answer is awaited.
-            let sent: Vec<_> = together.iter().map(create).collect();
+            let sent: Vec<_> = together.map(create).collect();
             for created in sent {
                 created.await?;
             }

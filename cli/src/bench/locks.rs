@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use zoolet_recipes::InterProcessLock;
 
 use super::clock::now;
-use super::common::Common;
+use super::common::{Common, unique};
 use super::exclusion::Exclusion;
 use super::failure::Failure;
 use super::latency::{Latencies, P50, P99};
@@ -87,13 +87,14 @@ impl Workload for Locks {
 
     fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
-        for &paths in &self.paths {
-            for &clients in &self.clients {
+        let locks = unique(&self.locks);
+        for paths in unique(&self.paths) {
+            for clients in unique(&self.clients) {
                 // A single client cannot contend.
                 if clients == 1 && paths == Paths::One && self.paths.contains(&Paths::Own) {
                     continue;
                 }
-                points.extend(self.locks.iter().map(|&kind| Point { kind, clients, paths }));
+                points.extend(locks.iter().map(|&kind| Point { kind, clients, paths }));
             }
         }
         points

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::embedded::THREAD_NAME;
+use super::failure::Failure;
 
 /// Where the numbers of a server come from.
 #[derive(Debug, Clone)]
@@ -20,6 +21,20 @@ pub(crate) enum Process {
 const BYTES_PER_KIB: f64 = 1024.0;
 
 impl Process {
+    /// The process with this id.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Usage`] if there is none on this machine, where the system tells.
+    pub(crate) fn of(pid: u32) -> Result<Self, Failure> {
+        if proc("self").exists() && !proc(&pid.to_string()).exists() {
+            return Err(Failure::Usage(format!(
+                "there is no process {pid} on this machine; --pid is for a server that runs here"
+            )));
+        }
+        Ok(Self::Of(pid))
+    }
+
     /// The CPU time that the server has used so far.
     pub(crate) fn cpu_time(&self) -> Option<Duration> {
         match self {

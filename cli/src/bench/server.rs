@@ -1,5 +1,6 @@
 //! A server that is measured, and its clients. At the end it deletes everything that it created.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +97,7 @@ impl Endpoint {
                 (Some(Embedded::start(ports)?), Process::Embedded)
             }
             (Location::InProcess, _) => (Some(Embedded::start(Ports::None)?), Process::Unknown),
-            (Location::Hosts(_), Some(pid)) => (None, Process::Of(pid)),
+            (Location::Hosts(_), Some(pid)) => (None, Process::of(pid)?),
             (Location::Hosts(_), None) => (None, Process::Unknown),
         };
         Ok(Self {
@@ -117,6 +118,15 @@ impl Endpoint {
                 "there are {} --pid for {} --server; give one for each, in the same order",
                 common.pids.len(),
                 targets.len()
+            )));
+        }
+        let mut names = HashSet::new();
+        if let Some(target) = targets.iter().find(|target| !names.insert(target.name())) {
+            let name = target.name();
+            return Err(Failure::Usage(format!(
+                "two servers have the name {name} and could not be told apart; give one of them \
+                 another, such as --server other={}",
+                target.place()
             )));
         }
         let pids = common.pids.iter().copied().map(Some).chain(std::iter::repeat(None));
@@ -181,7 +191,7 @@ pub(crate) struct BenchServer {
     clients: Vec<Client>,
     paths: usize,
     // Dropped last.
-    _endpoint: Endpoint,
+    endpoint: Endpoint,
 }
 
 impl BenchServer {
@@ -221,7 +231,7 @@ impl BenchServer {
             user,
             clients: Vec::new(),
             paths: 0,
-            _endpoint: endpoint,
+            endpoint,
         })
     }
 
@@ -254,9 +264,10 @@ impl BenchServer {
         let (options, chroot, name) =
             (self.options.clone(), self.chroot.clone(), self.name.clone());
         let user = self.user.clone();
+        let is_elsewhere = matches!(self.endpoint.location, Location::Hosts(_));
         async move {
             let connected = connect(dialer, &options, user.as_ref(), &chroot).await;
-            connected.map_err(|error| no_server(error, &name))
+            connected.map_err(|error| no_more(error, name, is_elsewhere))
         }
     }
 
@@ -359,6 +370,21 @@ fn no_server(error: Error, name: &str) -> Failure {
         Error::Unreachable(cause) => Failure::NoServer(name.to_owned(), format!(" ({cause})")),
         Error::AuthFailed => Failure::AuthFailed(name.to_owned()),
         error => error.into(),
+    }
+}
+
+/// As [`no_server`], of a server to which another client has connected before.
+fn no_more(error: Error, server: String, is_elsewhere: bool) -> Failure {
+    match error {
+        Error::Unreachable(cause) => {
+            let cause = cause.to_string();
+            if is_elsewhere {
+                Failure::NoMoreConnections { server, cause }
+            } else {
+                Failure::NoMoreHere { cause }
+            }
+        }
+        error => no_server(error, &server),
     }
 }
 

@@ -6,7 +6,7 @@ use clap::Args;
 use tokio::task::JoinSet;
 
 use super::clock::now;
-use super::common::Common;
+use super::common::{Common, unique};
 use super::failure::Failure;
 use super::latency::{Latencies, P50, P99};
 use super::metrics::{MEMORY, PER_SECOND};
@@ -88,7 +88,7 @@ impl Workload for Sessions {
     type Point = usize;
 
     fn points(&self) -> Vec<usize> {
-        self.sessions.clone()
+        unique(&self.sessions)
     }
 
     fn describe(&self, sessions: &usize) -> String {

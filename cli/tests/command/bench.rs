@@ -290,12 +290,42 @@ async fn a_misspelt_or_missing_argument_gets_a_hint() {
         (&["hred"], 2, &["similar subcommand", "herd"]),
         (&["load", "--mix", "gett=1"], 2, &["did you mean get?"]),
         (&["herd", "--pid", "1", "--pid", "2"], 2, &["2 --pid for 1 --server"]),
+        (&["herd", "--server", "embedded", "--server", "embedded"], 2, &["other=embedded"]),
+        (&["load", "--depth", "2147483647"], 2, &["more than 1000000", "--depth"]),
         (&["herd", "--path", "/"], 2, &["/bench"]),
         (&["herd", "--path", "/a/b"], 2, &["the znode above /a/b"]),
         (&["herd", "--server", "a b:x"], 2, &["the port is not a number"]),
     ] {
         assert_wrong(&run(&[&["bench"], args].concat()).await, code, hints);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_process_that_is_not_there_is_an_error_and_not_a_dash() {
+    // More than the system gives to any process.
+    let args = ["bench", "herd", "--server", "127.0.0.1:1", "--pid", "4194305"];
+    assert_wrong(&run(&args).await, 2, &["no process 4194305"]);
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_more_connections_is_told_from_one_that_is_not_there() {
+    let few = ["serve", "--listen", "127.0.0.1:0", "--max-client-cnxns", "5"];
+    let server = Running::start(&few).await;
+    let address = server.reachable().to_string();
+    let args = ["bench", "herd", "--server", &address, "--waiters", "1,20", "--rounds", "1"];
+    let ended = run(&[&args[..], &["--hand-offs", "1", "--lock", "predecessor"]].concat()).await;
+    assert_wrong(&ended, 70, &["takes no more connections", "--max-client-cnxns 0"]);
+    // What was measured before is told.
+    assert!(ended.stdout.contains("Ended early"), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("is one running there"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_named_twice_is_measured_once() {
+    let args = ["herd", "--waiters", "1,1", "--hand-offs", "1", "--rounds", "1", "--lock"];
+    let json = measured(&[&args[..], &["predecessor,predecessor", "--in-process"]].concat()).await;
+    assert_eq!(json["results"].as_array().unwrap().len(), 1, "{json}");
 }
 
 #[tokio::test]

@@ -64,6 +64,10 @@ const LOAD: &str = "Load";
 /// The most data that fits into a request beside the path.
 const DATA_SIZE_MAX: usize = 1_000_000;
 
+/// The most requests under way: each has a task, and all of them are there before the first is
+/// measured. A million take about a gigabyte.
+const UNDER_WAY_MAX: usize = 1_000_000;
+
 fn data_size(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(size) if size <= DATA_SIZE_MAX => Ok(size),
@@ -82,10 +86,18 @@ impl LoadOptions {
             Some(mix) => mix,
             None => default_mix().map_err(Failure::Usage)?,
         };
+        let sessions = self.sessions.or(file.sessions).unwrap_or(16);
+        let depth = self.depth.or(file.depth).unwrap_or(16);
+        if sessions.saturating_mul(depth) > UNDER_WAY_MAX {
+            return Err(Failure::Usage(format!(
+                "{sessions} sessions with {depth} requests each are more than {UNDER_WAY_MAX} \
+                 requests under way; ask for fewer by --sessions or --depth"
+            )));
+        }
         Ok(Plan {
             mix,
-            sessions: self.sessions.or(file.sessions).unwrap_or(16),
-            depth: self.depth.or(file.depth).unwrap_or(16),
+            sessions,
+            depth,
             duration: self.duration.or(file.duration).unwrap_or(Duration::from_secs(5)),
             warm_up: self.warm_up.or(file.warm_up).unwrap_or(Duration::from_secs(1)),
             data_size: self.data_size.or(file.data_size).unwrap_or(100),
