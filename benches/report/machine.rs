@@ -4,14 +4,19 @@ use std::process::Command;
 
 /// The machine, its system and its compiler, as lines of a list.
 pub(crate) fn describe() -> String {
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let facts = [
-        ("processor", format!("{}, {cores} cores", processor())),
+        ("processor", processor_and_cores()),
         ("system", format!("{} {}, {}", os(), kernel(), std::env::consts::ARCH)),
         ("compiler", answer("rustc", &["--version"])),
         ("date", today()),
     ];
     facts.map(|(what, fact)| format!("- {what}: {fact}\n")).concat()
+}
+
+/// The processor, and how many of its cores this process may use.
+pub(crate) fn processor_and_cores() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{}, {cores} cores", processor())
 }
 
 /// The present time in UTC.

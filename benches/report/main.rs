@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The first argument that begins with a dash, and all that follow it, go to criterion in place of the
-//! short times that are the default.
+//! short times that are the default. `--help` prints this.
 
 mod document;
 mod machine;
@@ -16,7 +16,8 @@ mod results;
 mod tables;
 
 use std::error::Error;
-use std::io::{BufRead, BufReader};
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::SystemTime;
@@ -70,6 +71,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Vec<String>) -> Result<(), Failure> {
+    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+        writeln!(io::stdout(), "{}", help())?;
+        return Ok(());
+    }
     let options_at = arguments.iter().position(|argument| argument.starts_with('-'));
     let (names, options) = arguments.split_at(options_at.unwrap_or(arguments.len()));
     if let Some(unknown) = names.iter().find(|name| !SUITES.contains(&name.as_str())) {
@@ -78,17 +83,40 @@ fn run(arguments: Vec<String>) -> Result<(), Failure> {
     let short = SHORT.map(str::to_owned);
     let options = if options.is_empty() { &short[..] } else { options };
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    // Checked first: a run takes minutes.
+    OpenOptions::new().append(true).open(&document).map_err(not_written(&document))?;
     for suite in SUITES {
         if names.is_empty() || names.iter().any(|name| name == suite) {
             let part = measure(suite, options)?;
             // Written at once, so that what was measured is kept when a later suite fails.
-            let text = replace(&std::fs::read_to_string(&document)?, suite, &part)?;
-            std::fs::write(&document, text)?;
+            write(&document, suite, &part)?;
         }
     }
-    let text = replace(&std::fs::read_to_string(&document)?, "machine", &machine::describe())?;
-    std::fs::write(&document, text)?;
+    write(&document, "machine", &machine::describe())
+}
+
+fn write(document: &Path, name: &str, part: &str) -> Result<(), Failure> {
+    let text = replace(&std::fs::read_to_string(document)?, name, part)?;
+    std::fs::write(document, text).map_err(not_written(document))?;
     Ok(())
+}
+
+fn not_written(document: &Path) -> impl Fn(io::Error) -> String {
+    move |error| format!("{} cannot be written: {error}", document.display())
+}
+
+fn help() -> String {
+    format!(
+        "Runs suites, and replaces their results in benches/README.md.\n\n\
+         Usage: cargo run -p zoolet-benches [SUITE]..            these suites, or all\n       \
+         cargo run -p zoolet-benches [SUITE].. -- OPTION..  with options of criterion, such as\n{:50}\
+         --measurement-time 5\n\n\
+         Suites: {}\n\n\
+         Those that take no options of criterion: {}",
+        "",
+        SUITES.join(", "),
+        WITHOUT_CRITERION.join(", "),
+    )
 }
 
 /// Runs a suite, and returns its part of the document.
@@ -108,7 +136,8 @@ fn measure(suite: &str, options: &[String]) -> Result<String, Failure> {
     let (mut told, mut cells) = (Vec::new(), Vec::new());
     for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
         let line = line?;
-        println!("{line}");
+        // Who reads this may have enough; the results are for the document.
+        let _ = writeln!(io::stdout(), "{line}");
         told.extend(line.strip_prefix(TOLD).map(str::to_owned));
         cells.extend(line.strip_prefix(CELL).and_then(Cell::parse));
     }
@@ -116,14 +145,31 @@ fn measure(suite: &str, options: &[String]) -> Result<String, Failure> {
         return Err(format!("{suite} fails").into());
     }
     let results = Results::read(suite, since)?;
-    let mut part = format!("*{}; load before it {load}.*\n", machine::today());
-    part.push_str(&tables::render(&results));
-    part.push_str(&tables::render_cells(&cells));
+    let told = rendered(suite, &results, &cells, &told)?;
+    // A suite may be measured alone: on another machine than the others.
+    let machine = machine::processor_and_cores();
+    Ok(format!("*{} on {machine}; load before it {load}.*\n{told}", machine::today()))
+}
+
+/// What a suite has told. Nothing is an error, so that it does not take the place of results.
+fn rendered(
+    suite: &str,
+    results: &Results,
+    cells: &[Cell],
+    told: &[String],
+) -> Result<String, String> {
+    let mut text = tables::render(results);
+    text.push_str(&tables::render_cells(cells));
     if !told.is_empty() {
-        part.push('\n');
-        part.extend(told.iter().map(|line| format!("- {line}\n")));
+        text.push('\n');
+        text.extend(told.iter().map(|line| format!("- {line}\n")));
     }
-    Ok(part)
+    if text.is_empty() {
+        return Err(format!(
+            "{suite} has measured nothing with these options; its results stay as they were"
+        ));
+    }
+    Ok(text)
 }
 
 /// The command that builds and runs a suite. It names the package, so that Cargo builds what ships and
@@ -137,4 +183,33 @@ fn bench(suite: &str) -> Command {
 #[expect(clippy::disallowed_methods, reason = "files are told apart by when they were written")]
 fn now() -> SystemTime {
     SystemTime::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cell, Results, help, rendered, run};
+
+    #[test]
+    fn a_suite_that_measures_nothing_does_not_replace_its_results() {
+        let nothing = rendered("codec", &Results::default(), &[], &[]).unwrap_err();
+        assert!(nothing.starts_with("codec has measured nothing"), "{nothing}");
+        let cell = Cell::parse("get | alone | ours | 1 µs").unwrap();
+        assert!(rendered("client", &Results::default(), &[cell], &[]).unwrap().contains("1 µs"));
+        let told = ["a line".to_owned()];
+        assert_eq!(rendered("size", &Results::default(), &[], &told).unwrap(), "\n- a line\n");
+    }
+
+    #[test]
+    fn help_is_printed_and_nothing_is_measured() {
+        for arguments in [&["--help"][..], &["codec", "-h"]] {
+            run(arguments.iter().map(|&argument| argument.to_owned()).collect()).unwrap();
+        }
+        assert!(help().contains("codec, core,"), "{}", help());
+    }
+
+    #[test]
+    fn a_suite_that_does_not_exist_is_an_error_that_names_all() {
+        let error = run(vec!["handof".to_owned()]).unwrap_err().to_string();
+        assert!(error.starts_with("handof is none of codec, core,"), "{error}");
+    }
 }
