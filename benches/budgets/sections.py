@@ -203,14 +203,14 @@ def redis_gets(redis):
 
 def sleeping(run):
     run.section("hand-over between processes that sleep (suite handoff_tcp)")
-    print_of(suite("handoff_tcp"), "result: ")
+    print_of(suite(SUITES["sleeping"]), "result: ")
 
 
 def in_process(run):
     run.section("in process: acquire and release, and to the next of 10, 100, 1,000 (suite handoff)")
     rows = r"wake-up|acquire and release/mutex/in process|in process/mutex/(10|100|1000)$"
     quick = ["--noplot", "--warm-up-time", "0.3", "--measurement-time", "1", "--nresamples", "2000"]
-    print_of(suite("handoff") + ["--", rows, *quick], "", "time:")
+    print_of(suite(SUITES["in-process"]) + ["--", rows, *quick], "", "time:")
 
 
 def print_of(command, prefix, marker=""):
@@ -286,3 +286,7 @@ ALL = {
     "synced": synced,
     "memory": memory,
 }
+
+# The suites of Rust that sections run, and the sections that do without `budgets_load`.
+SUITES = {"sleeping": "handoff_tcp", "in-process": "handoff"}
+WITHOUT_LOAD = {"start", *SUITES}
