@@ -351,31 +351,26 @@ impl Tree {
         children.map_or(Names::EMPTY, |children| children.names(&self.cached_bytes))
     }
 
-    /// Calls `visit` with the znode at `path` and all its descendants, each before its children,
-    /// until `visit` returns false. Returns whether it never did.
-    fn visit(&self, path: &str, visit: &mut impl FnMut(&Znode) -> bool) -> bool {
-        let mut ahead: Vec<&str> = vec![path];
-        while let Some(path) = ahead.pop() {
-            let Some(znode) = self.get(path) else { continue };
-            if !visit(znode) {
-                return false;
-            }
-            if let Some(children) = self.children.get(znode.children) {
-                ahead.extend(children.iter().rev().map(ZPath::as_str));
-            }
-        }
-        true
-    }
-
     /// Counts the znodes at and below `path`. `None` if they are too many to be looked up one by
     /// one.
     pub(crate) fn few_below(&self, path: &str) -> Option<Below> {
+        self.count_few(&mut vec![path])
+    }
+
+    /// Counts the znodes at these paths and below them. It stops as soon as they are known to be too
+    /// many: how many children a znode has is known before any of them is looked up.
+    fn count_few<'a>(&'a self, ahead: &mut Vec<&'a str>) -> Option<Below> {
         let mut below = Below::default();
-        let is_all = self.visit(path, &mut |znode| {
+        while let Some(path) = ahead.pop() {
+            let Some(znode) = self.get(path) else { continue };
             below.add(znode);
-            below.znodes < WALKED_ZNODES_MAX
-        });
-        is_all.then_some(below)
+            let Some(children) = self.children.get(znode.children) else { continue };
+            if below.znodes + ahead.len() + children.len() >= WALKED_ZNODES_MAX {
+                return None;
+            }
+            ahead.extend(children.iter().map(ZPath::as_str));
+        }
+        Some(below)
     }
 
     /// Counts the znodes at and below `path`.
@@ -512,11 +507,34 @@ mod tests {
     fn few_and_many_znodes_are_counted_alike() {
         let few = wide(100).below("/wide");
         assert_eq!(few, Below { znodes: 101, data_bytes: 400 });
+        let most = wide(WALKED_ZNODES_MAX - 2);
+        assert_eq!(most.few_below("/wide").map(|below| below.znodes), Some(WALKED_ZNODES_MAX - 1));
+        assert_eq!(wide(WALKED_ZNODES_MAX - 1).few_below("/wide"), None);
         let tree = wide(WALKED_ZNODES_MAX);
         assert_eq!(tree.few_below("/wide"), None);
         let many = Below { znodes: WALKED_ZNODES_MAX + 1, data_bytes: 4 * WALKED_ZNODES_MAX };
         assert_eq!(tree.below("/wide"), many);
         assert_eq!(tree.freeze().descendants("/wide"), WALKED_ZNODES_MAX as i32);
+    }
+
+    #[test]
+    fn the_children_of_a_large_directory_are_too_many_before_they_are_listed() {
+        let mut tree = wide(3 * WALKED_ZNODES_MAX);
+        let mut ahead = vec!["/wide"];
+        assert_eq!(tree.count_few(&mut ahead), None);
+        assert!(ahead.len() < WALKED_ZNODES_MAX, "{} are listed", ahead.len());
+
+        // Also if they are in directories of which each has few.
+        insert(&mut tree, "/deep", b"");
+        for parent in 0..100 {
+            insert(&mut tree, &format!("/deep/{parent:02}"), b"");
+            for child in 0..100 {
+                insert(&mut tree, &format!("/deep/{parent:02}/{child:02}"), b"");
+            }
+        }
+        let mut ahead = vec!["/deep"];
+        assert_eq!(tree.count_few(&mut ahead), None);
+        assert!(ahead.len() < WALKED_ZNODES_MAX, "{} are listed", ahead.len());
     }
 
     #[test]
