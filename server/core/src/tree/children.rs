@@ -99,6 +99,11 @@ impl Eq for ChildrenPlace {}
 /// The slots of a chunk. A new chunk moves no older one.
 const SLOTS_PER_CHUNK: usize = 64;
 
+/// Of the slots that are not in use, those that were freed last keep the memory of a few children: a
+/// directory whose only child comes and goes needs no allocation each time. Others keep none, or a
+/// tree that had a million directories once would keep more than a hundred megabytes.
+const FREE_SLOTS_WITH_MEMORY: usize = 1_024;
+
 /// The children of all znodes that have some, each in a slot of its own.
 #[derive(Debug, Default)]
 pub(super) struct AllChildren {
@@ -149,6 +154,11 @@ impl AllChildren {
         let (chunk, slot) = at(number);
         self.chunks[chunk][slot].clear(cached);
         self.free.push(number);
+        let earlier = self.free.len().checked_sub(FREE_SLOTS_WITH_MEMORY + 1);
+        if let Some(earlier) = earlier.map(|place| self.free[place]) {
+            let (chunk, slot) = at(earlier);
+            self.chunks[chunk][slot] = Children::default();
+        }
     }
 
     /// The children in all slots that are in use.
@@ -161,4 +171,39 @@ impl AllChildren {
 fn at(number: NonZeroU32) -> (usize, usize) {
     let index = number.get() as usize - 1;
     (index / SLOTS_PER_CHUNK, index % SLOTS_PER_CHUNK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The free slots that keep memory.
+    fn with_memory(all: &AllChildren) -> usize {
+        let keeps = |number: &&NonZeroU32| {
+            let (chunk, slot) = at(**number);
+            !all.chunks[chunk][slot].paths.chunks().is_empty()
+        };
+        all.free.iter().filter(keeps).count()
+    }
+
+    #[test]
+    fn only_the_slots_that_were_freed_last_keep_memory() {
+        let (mut all, mut cached) = (AllChildren::default(), CachedBytes::default());
+        let child = ZPath::parse("/a/b").unwrap();
+        let mut places = vec![ChildrenPlace::default(); 3 * FREE_SLOTS_WITH_MEMORY];
+        for place in &mut places {
+            all.get_or_add(place).insert(child.clone(), &mut cached);
+        }
+        places.iter_mut().for_each(|place| all.remove(place, &mut cached));
+        assert_eq!((all.used(), with_memory(&all)), (0, FREE_SLOTS_WITH_MEMORY));
+
+        // The next directory gets the slot that was freed last, with its memory.
+        for _ in 0..3 {
+            let children = all.get_or_add(&mut places[0]);
+            assert_eq!(children.paths.chunks().len(), 1);
+            children.insert(child.clone(), &mut cached);
+            all.remove(&mut places[0], &mut cached);
+        }
+        assert_eq!(with_memory(&all), FREE_SLOTS_WITH_MEMORY);
+    }
 }
