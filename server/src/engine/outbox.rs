@@ -19,6 +19,10 @@ use super::state::LockHeld;
 use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX, REQUESTS_PER_TURN};
 use crate::storage::durable::Durable;
 
+/// An empty queue keeps the memory of so many messages: a turn's replies, and some events. A client that
+/// was behind once would otherwise keep tens of megabytes.
+const MESSAGES_KEPT: usize = 4 * REQUESTS_PER_TURN;
+
 /// A message and the zxid that it depends on: the last change that the message may show. It leaves
 /// after that is durable.
 #[derive(Debug)]
@@ -321,6 +325,9 @@ impl Outbox {
                 let outgoing = inner.waiting.pop_front()?;
                 inner.left += 1;
                 inner.bytes -= outgoing.message.encoded_len();
+                if inner.waiting.is_empty() && inner.waiting.capacity() > MESSAGES_KEPT {
+                    inner.waiting = VecDeque::new();
+                }
                 Some(Taken::Message(outgoing.leave(&self.durable)))
             }
             None if inner.end == End::Cut => Some(Taken::Over),
@@ -347,7 +354,7 @@ impl Outbox {
 impl Inner {
     fn cut(&mut self) {
         self.end = End::Cut;
-        self.waiting.clear();
+        self.waiting = VecDeque::new();
         self.bytes = 0;
     }
 }
@@ -406,6 +413,29 @@ mod tests {
         outbox.cut();
         let (taken, goes_on) = outbox.take_all(1_000);
         assert_eq!((taken.len(), goes_on), (0, false));
+    }
+
+    #[test]
+    fn a_client_that_has_caught_up_keeps_little_memory() {
+        let outbox = empty();
+        for _ in 0..100 * MESSAGES_KEPT {
+            assert!(push_event(&outbox).is_ok());
+        }
+        while outbox.waiting_messages() > 0 {
+            assert!(outbox.take_all(1_000).1);
+        }
+        let capacity = || outbox.inner.lock().waiting.capacity();
+        assert!(capacity() <= MESSAGES_KEPT, "room for {} messages", capacity());
+
+        // What a turn brings needs no new memory each time.
+        for _ in 0..REQUESTS_PER_TURN {
+            assert!(push_event(&outbox).is_ok());
+        }
+        assert!(outbox.take_all(usize::MAX).1 && capacity() >= REQUESTS_PER_TURN);
+
+        assert!(push_event(&outbox).is_ok());
+        outbox.cut();
+        assert_eq!(capacity(), 0);
     }
 
     #[test]
