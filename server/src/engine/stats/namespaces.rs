@@ -1,8 +1,10 @@
 //! What is counted for one namespace: a top-level znode with all below it (`PathUtils`).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
 use zoolet_core::{Txn, TxnOp};
 use zoolet_protocol::{
     ErrorCode, Lookup, MultiOp, MultiReadOp, MultiResult, Names, Response, Write,
@@ -18,6 +20,9 @@ const STAT_BYTES: usize = 68;
 #[derive(Debug, Default)]
 pub(crate) struct Namespaces {
     counters: DashMap<Box<str>, Arc<NamespaceCounters>>,
+    /// How many there are. The map's own count locks all its parts, and beyond the limit every request
+    /// would ask for it.
+    count: AtomicUsize,
     /// The reads and writes in namespaces beyond the limit.
     pub(crate) left_out: Counter,
 }
@@ -64,12 +69,23 @@ impl Namespaces {
         if let Some(known) = self.counters.get(name) {
             return Some(Arc::clone(&known));
         }
-        if self.counters.len() >= NAMESPACES_MAX {
-            self.left_out.add(1);
-            return None;
+        if self.count.load(Ordering::Relaxed) < NAMESPACES_MAX {
+            match self.counters.entry(name.into()) {
+                Entry::Occupied(known) => return Some(Arc::clone(known.get())),
+                Entry::Vacant(place) if self.count_one_more() => {
+                    return Some(Arc::clone(&place.insert(Arc::new(NamespaceCounters::new(name)))));
+                }
+                Entry::Vacant(_) => {}
+            }
         }
-        let counters = || Arc::new(NamespaceCounters::new(name));
-        Some(Arc::clone(&self.counters.entry(name.into()).or_insert_with(counters)))
+        self.left_out.add(1);
+        None
+    }
+
+    /// Counts a namespace that is about to be added, unless there are as many as there may be.
+    fn count_one_more(&self) -> bool {
+        let one_more = |count: usize| (count < NAMESPACES_MAX).then_some(count + 1);
+        self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
     /// Counts a lookup that was answered with so many [`bytes_of`] a znode.
@@ -202,6 +218,8 @@ fn name_bytes(names: &Names) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
 
     #[test]
@@ -220,6 +238,33 @@ mod tests {
         }
         assert_eq!(namespaces.all().len(), NAMESPACES_MAX);
         assert_eq!(namespaces.left_out.value(), 7);
+    }
+
+    #[test]
+    fn the_limit_holds_for_namespaces_that_are_used_first_at_the_same_time() {
+        const THREADS: usize = 8;
+        for _ in 0..100 {
+            let namespaces = Namespaces::default();
+            for number in 0..NAMESPACES_MAX - 1 {
+                namespaces.write(&mut LastNamespace::default(), &format!("/job-{number}"), 1);
+            }
+            let start = Barrier::new(THREADS);
+            std::thread::scope(|scope| {
+                for thread in 0..THREADS {
+                    let (namespaces, start) = (&namespaces, &start);
+                    scope.spawn(move || {
+                        start.wait();
+                        namespaces.write(
+                            &mut LastNamespace::default(),
+                            &format!("/new-{thread}"),
+                            1,
+                        );
+                    });
+                }
+            });
+            assert_eq!(namespaces.all().len(), NAMESPACES_MAX);
+            assert_eq!(namespaces.left_out.value(), THREADS as u64 - 1);
+        }
     }
 
     #[test]
