@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The messages that may wait for one client. A client that does not read is cut off when it
 /// exceeds this. It is enough for a client that watches a quarter of a million znodes and whose
-/// machine stalls, and takes some 30 MiB of memory.
+/// machine stalls, and takes some 36 MiB of memory until the client has caught up.
 pub const OUTBOX_MESSAGES_MAX: usize = 1 << 18;
 
 /// The bytes that may wait for one client, for the same reason. A single message may exceed it,
