@@ -87,6 +87,14 @@ impl Expiries {
     }
 }
 
+#[cfg(test)]
+impl Expiries {
+    /// Lets no place change until the returned value is dropped.
+    pub(super) fn hold(&self) -> impl Drop + '_ {
+        self.listed.lock()
+    }
+}
+
 /// The tick of the place of a session; the end of all time if it was never listed.
 fn listed_ms(liveness: &Liveness) -> u64 {
     liveness.listed_ms().load(Ordering::Relaxed)

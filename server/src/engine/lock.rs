@@ -16,8 +16,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 use zoolet_core::{Audience, Core, Decided, Effects, FiredEvent, Requester, Totals, Txn, TxnOp};
 use zoolet_protocol::{
-    ErrorCode, Read, ReplyHeader, Response, SessionId, Watch, WatchedEvent, Write, Xid, Zxid,
-    encode_event,
+    ErrorCode, Read, ReplyHeader, Response, Watch, WatchedEvent, Write, Xid, Zxid, encode_event,
 };
 
 use super::audit::{Asked, Audit};
@@ -443,9 +442,10 @@ impl Engine {
         }
         peer.count_woken(wakers.len());
         wakers.add(push_reply(state.lock_held(), peer, requester.xid, effects.zxid, effects.reply));
+        let ended = effects.ended.and_then(|session| self.registry.remove_session(session));
         drop(state);
-        if let Some(session) = effects.ended {
-            self.remove_session(session);
+        if let Some(ended) = ended {
+            ended.finish_connection();
         }
         Ok((effects.zxid, decided.into_txn()))
     }
@@ -507,15 +507,6 @@ impl Engine {
         let index = usize::try_from(fired.event.event_type.0 - 1).ok();
         if let Some(counter) = index.and_then(|index| self.stats.watches_fired.get(index)) {
             counter.record(fired.receivers.len() as u64);
-        }
-    }
-
-    /// Removes an ended session from the registry; its connection ends when its messages have left.
-    pub(super) fn remove_session(&self, session: SessionId) {
-        if let Some(liveness) = self.registry.remove_session(session)
-            && let Some(peer) = liveness.detach()
-        {
-            peer.outbox.finish();
         }
     }
 

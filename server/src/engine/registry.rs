@@ -194,6 +194,13 @@ impl Liveness {
         self.connection.lock().as_ref().map(|peer| peer.address_text())
     }
 
+    /// Takes its connection away, which ends when its messages have left. The caller holds no lock.
+    pub(super) fn finish_connection(&self) {
+        if let Some(peer) = self.detach() {
+            peer.outbox.finish();
+        }
+    }
+
     /// Takes its connection away.
     pub(crate) fn detach(&self) -> Option<Arc<Peer>> {
         self.connection.lock().take()
@@ -212,6 +219,8 @@ impl Liveness {
 #[derive(Debug)]
 pub(crate) struct Registry {
     peers: DashMap<ConnectionId, Arc<Peer>, DefaultHashBuilder>,
+    /// Those of the state, which come and go with the engine's lock held: a state that is restored has
+    /// records of its own, perhaps of the same sessions.
     sessions: DashMap<SessionId, Arc<Liveness>>,
     expiries: Expiries,
     per_address: DashMap<IpAddr, usize>,
@@ -304,6 +313,7 @@ impl Registry {
         self.peers.len()
     }
 
+    /// Adds a session. The caller has the engine's lock exclusively.
     pub(crate) fn insert_session(&self, liveness: Arc<Liveness>) {
         self.sessions.insert(liveness.session, Arc::clone(&liveness));
         self.expiries.list(&liveness);
@@ -329,6 +339,13 @@ impl Registry {
         self.sessions.get(&session).map(|liveness| Arc::clone(&liveness))
     }
 
+    /// Whether this is the record of a live session.
+    pub(super) fn has_record(&self, liveness: &Liveness) -> bool {
+        let known = self.sessions.get(&liveness.session);
+        known.is_some_and(|known| std::ptr::eq(&**known, liveness))
+    }
+
+    /// Removes a session that has ended. The caller has the engine's lock exclusively.
     pub(crate) fn remove_session(&self, session: SessionId) -> Option<Arc<Liveness>> {
         let (_, liveness) = self.sessions.remove(&session)?;
         self.expiries.remove(&liveness);
@@ -346,8 +363,17 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use std::sync::Barrier;
+    use std::thread;
+
+    use bytes::Bytes;
+    use zoolet_core::Core;
+    use zoolet_protocol::Zxid;
 
     use super::*;
+    use crate::config::Config;
+    use crate::engine::journal::Journal;
+    use crate::engine::lock::Engine;
+    use crate::engine::message::Message;
     use crate::engine::stats::ServerStats;
     use crate::storage::durable::Durable;
 
@@ -370,12 +396,87 @@ mod tests {
                 start.wait();
                 registry.admit(&peer, 0, MAX).is_ok()
             };
-            let admitted = std::thread::scope(|scope| {
+            let admitted = thread::scope(|scope| {
                 let threads: Vec<_> = (0..2 * MAX).map(|_| scope.spawn(is_admitted)).collect();
                 let results = threads.into_iter().map(|thread| thread.join().unwrap());
                 results.filter(|is_admitted| *is_admitted).count()
             });
             assert_eq!(admitted, MAX);
         }
+    }
+
+    const SESSION: SessionId = SessionId(1);
+
+    /// A state in which the session lives.
+    fn state_after(zxid: Zxid) -> Core {
+        let mut core = Core::starting_after(Config::default().settings, zxid);
+        let txn = core.prepare_create_session(SESSION, 30_000, 0);
+        core.apply(&txn);
+        core
+    }
+
+    /// An engine in which the session lives, and its record.
+    fn engine() -> (Engine, Arc<Liveness>) {
+        let core = state_after(Zxid::ZERO);
+        let engine = Engine::new(Config::default(), None, Journal::in_memory(), core);
+        let record = engine.registry.session(SESSION).expect("it lives");
+        (engine, record)
+    }
+
+    /// Replaces the state by another one in which the session lives, and returns its record there.
+    fn restore(engine: &Engine) -> Arc<Liveness> {
+        engine.replace(state_after(Zxid(100)), None, || Ok(())).expect("it is newer");
+        engine.registry.session(SESSION).expect("it lives there, too")
+    }
+
+    #[test]
+    fn nothing_is_restored_before_a_session_that_has_expired_has_lost_its_place() {
+        let (engine, record) = engine();
+        let list = engine.registry.expiries.hold();
+        thread::scope(|scope| {
+            scope.spawn(|| engine.expire(&record));
+            // Now that thread is about to remove the place of the session.
+            while engine.registry.session(SESSION).is_some() {
+                thread::yield_now();
+            }
+            let may_restore = engine.state.try_write().is_some();
+            drop(list);
+            assert!(!may_restore, "the restored session would be listed, and lose its place");
+        });
+        let restored = restore(&engine);
+        let turn = engine.registry.next_expiries(restored.expires_ms(3_000));
+        assert!(turn.due.iter().any(|due| Arc::ptr_eq(due, &restored)), "{turn:?}");
+    }
+
+    #[test]
+    fn the_record_of_a_state_that_was_replaced_does_not_expire_the_session() {
+        let (engine, record) = engine();
+        let restored = restore(&engine);
+        engine.expire_if_due(&record, u64::MAX);
+        assert!(engine.inspect(|core| core.has_session(SESSION)), "it has its timeout again");
+        engine.expire_if_due(&restored, u64::MAX);
+        assert!(!engine.inspect(|core| core.has_session(SESSION)));
+    }
+
+    #[test]
+    fn a_client_that_comes_back_during_a_restore_has_the_restored_session() {
+        let (engine, record) = engine();
+        let peer = peer(&engine.registry);
+        let held_up = record.connection.lock();
+        let (attached, restored) = thread::scope(|scope| {
+            let (engine, peer) = (&engine, &peer);
+            let count = Arc::strong_count(&record);
+            let response = |_| Message::Event(Bytes::new());
+            let coming =
+                scope.spawn(move || engine.reattach_session(SESSION, peer, true, 30_000, response));
+            // That thread has looked the session up, and is about to cut its former connection.
+            while Arc::strong_count(&record) == count {
+                thread::yield_now();
+            }
+            let restored = restore(engine);
+            drop(held_up);
+            (coming.join().expect("it does not panic"), restored)
+        });
+        assert!(Arc::ptr_eq(&attached.expect("it lives"), &restored));
     }
 }

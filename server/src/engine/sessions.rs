@@ -51,19 +51,17 @@ impl Engine {
         timeout_ms: i32,
         response: impl FnOnce(SessionId) -> Message,
     ) -> Option<Arc<Liveness>> {
-        let liveness = self.registry.session(session)?;
-        if let Some(displaced) = liveness.detach() {
+        if let Some(displaced) = self.registry.session(session)?.detach() {
             displaced.outbox.cut();
         }
         if !has_password {
             return None;
         }
         let mut wakers = Wakers::default();
-        // Under the lock the session cannot end between the check, the touch and the response.
+        // Under the lock the session cannot end between the look, the touch and the response. A state that
+        // has replaced the one of above has another record of it.
         let state = self.state.read();
-        if !state.core.has_session(session) {
-            return None;
-        }
+        let liveness = self.registry.session(session)?;
         liveness.renegotiate(timeout_ms);
         liveness.touch(self.clock.now_ms());
         self.registry.relist_session(&liveness);
@@ -93,7 +91,8 @@ impl Engine {
     fn expire_if(&self, liveness: &Liveness, is_due: impl Fn() -> bool) {
         let mut wakers = Wakers::default();
         let state = self.state.upgradable_read();
-        if !is_due() || !state.core.has_session(liveness.session) {
+        // The session may have ended, or the state was replaced and has another record of it.
+        if !is_due() || !self.registry.has_record(liveness) {
             return;
         }
         let txn = state.core.prepare_expiry(liveness.session, self.clock.wall_ms());
@@ -109,6 +108,7 @@ impl Engine {
         let received = (Origin::Server, now_ms);
         let effects = self.commit(&mut state, &txn.into(), received, &mut wakers);
         self.tell_hooks(ServerTxn::Expiry(liveness.session), effects.zxid);
+        self.registry.remove_session(liveness.session);
         drop(state);
         tracing::info!(
             session = %liveness.session,
@@ -116,7 +116,7 @@ impl Engine {
             timeout_ms = liveness.timeout_ms(),
             "session expired"
         );
-        self.remove_session(liveness.session);
+        liveness.finish_connection();
         self.settled();
     }
 }
