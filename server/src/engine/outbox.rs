@@ -374,6 +374,14 @@ pub(crate) struct Overflow {
 }
 
 #[cfg(test)]
+impl Outbox {
+    /// The zxid on which the next message depends.
+    pub(super) fn next_after(&self) -> Option<Zxid> {
+        self.inner.lock().waiting.front().map(|next| next.after)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use bytes::Bytes;
 

@@ -361,6 +361,14 @@ impl Registry {
 }
 
 #[cfg(test)]
+impl Registry {
+    /// Lets no session change its place in the order of expiry until the returned value is dropped.
+    pub(super) fn hold_places(&self) -> impl Drop + '_ {
+        self.expiries.hold()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::sync::Barrier;
     use std::thread;
@@ -432,7 +440,7 @@ mod tests {
     #[test]
     fn nothing_is_restored_before_a_session_that_has_expired_has_lost_its_place() {
         let (engine, record) = engine();
-        let list = engine.registry.expiries.hold();
+        let list = engine.registry.hold_places();
         thread::scope(|scope| {
             scope.spawn(|| engine.expire(&record));
             // Now that thread is about to remove the place of the session.

@@ -125,9 +125,11 @@ impl Engine {
 mod tests {
     use std::thread;
 
-    use bytes::Bytes;
+    use bytes::{Bytes, BytesMut};
     use zoolet_core::Core;
-    use zoolet_protocol::{ConnectRequest, Encode, Request, SessionRequest, Xid, encode_request};
+    use zoolet_protocol::{
+        ConnectRequest, Encode, Password, Request, SessionRequest, Xid, encode_request,
+    };
 
     use super::*;
     use crate::config::Config;
@@ -141,6 +143,12 @@ mod tests {
         encode_request(Xid::PING, &Request::Session(SessionRequest::Ping))
     }
 
+    fn handshake(request: ConnectRequest) -> Bytes {
+        let mut frame = BytesMut::new();
+        request.encode(&mut frame);
+        frame.freeze()
+    }
+
     /// An engine and a connection with a session. The response to its handshake was taken.
     fn connected() -> (Arc<Engine>, Connection, Arc<Liveness>) {
         let config = Config::default();
@@ -148,9 +156,8 @@ mod tests {
         let engine = Arc::new(Engine::new(config, None, Journal::in_memory(), core));
         let connection =
             Connection::open(Arc::clone(&engine), Entrance::IN_PROCESS).expect("it may");
-        let mut handshake = bytes::BytesMut::new();
-        ConnectRequest::new(TIMEOUT_MS).encode(&mut handshake);
-        connection.handle(handshake.freeze(), Treatment::CarryOut).expect("a session is to be had");
+        let request = handshake(ConnectRequest::new(TIMEOUT_MS));
+        connection.handle(request, Treatment::CarryOut).expect("a session is to be had");
         let (messages, _) = connection.peer.outbox.take_all(usize::MAX);
         assert_eq!(messages.len(), 1);
         let session = connection.peer.stats.session();
@@ -189,5 +196,33 @@ mod tests {
         let handled = connection.handle(ping(), Treatment::CarryOut);
         let (messages, _) = connection.peer.outbox.take_all(usize::MAX);
         assert!(handled.is_err() && messages.is_empty(), "{messages:?} say that the session lives");
+    }
+
+    #[test]
+    fn a_client_that_comes_back_has_its_response_before_the_session_can_end() {
+        let (engine, _former, liveness) = connected();
+        let entrance = Entrance::IN_PROCESS;
+        let resumed = Connection::open(Arc::clone(&engine), entrance).expect("it may");
+        let (session, timeout_ms) = (liveness.session, TIMEOUT_MS + 1);
+        let password = Password::of(session);
+        let request = ConnectRequest { session, password, ..ConnectRequest::new(timeout_ms) };
+        let before = engine.last_zxid();
+        let places = engine.registry.hold_places();
+        thread::scope(|scope| {
+            scope.spawn(|| resumed.handle(handshake(request), Treatment::CarryOut));
+            // That thread has found the session and noted its new timeout, and is about to list it.
+            while liveness.timeout_ms() != timeout_ms {
+                thread::yield_now();
+            }
+            scope.spawn(|| engine.expire(&liveness));
+            // The expiry is the next to have the lock.
+            while engine.state.try_read().is_some() {
+                thread::yield_now();
+            }
+            drop(places);
+        });
+        assert!(!engine.inspect(|core| core.has_session(session)));
+        let after = resumed.peer.outbox.next_after();
+        assert_eq!(after, Some(before), "the end of the session came before its response");
     }
 }
