@@ -101,7 +101,7 @@ const SLOTS_PER_CHUNK: usize = 64;
 
 /// Of the slots that are not in use, those that were freed last keep the memory of a few children: a
 /// directory whose only child comes and goes needs no allocation each time. Others keep none, or a
-/// tree that had a million directories once would keep more than a hundred megabytes.
+/// tree that had a million directories once would keep some eighty megabytes more.
 const FREE_SLOTS_WITH_MEMORY: usize = 1_024;
 
 /// The children of all znodes that have some, each in a slot of its own.
