@@ -49,7 +49,7 @@ pub use connect::{ConnectRequest, ConnectResponse, PASSWORD_BYTES, Password};
 pub use frame::{FrameCodec, FrameError};
 pub use id::{Expect, SessionId, Xid, Zxid};
 pub use jute::{Decode, DecodeError, DecodeFault, Encode, Parsed, decode_all, decode_front};
-pub use multi::{MultiOp, MultiReadOp, MultiResult};
+pub use multi::{MultiOp, MultiReadOp, MultiResult, multi_refusal};
 pub use names::Names;
 pub use parts::{Parts, encode_reply_in_parts};
 pub use path::{PathError, RawPath, SEQUENCE_DIGITS, ZPath, sequence_number};
@@ -60,7 +60,8 @@ pub use request::{
 };
 pub use response::{
     ClientInfo, Incoming, ReplyHeader, Response, decode_incoming, encode_event, encode_reply,
+    into_incoming,
 };
 pub use stat::Stat;
-pub use transport::{ConnectTarget, Dial, Dialing, Disconnected, Searching, Transport};
+pub use transport::{ConnectTarget, Dial, Dialing, Disconnected, Received, Searching, Transport};
 pub use watch::{EventType, KeeperState, WatchMode, WatchedEvent, WatcherType};

@@ -6,7 +6,7 @@ use bytestring::ByteString;
 
 use crate::code::{ErrorCode, OpCode};
 use crate::id::Expect;
-use crate::jute::{Decode, DecodeFault, Encode, Parsed, fail};
+use crate::jute::{Decode, DecodeError, DecodeFault, Encode, Parsed, fail};
 use crate::limits::SHARED_BYTES_MIN;
 use crate::names::Names;
 use crate::parts::{Parts, encode_data_in_parts};
@@ -343,39 +343,76 @@ pub(crate) fn decode_reads<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Vec
 
 /// Decodes the results of a multi or multiRead.
 pub(crate) fn decode_results<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Vec<MultiResult>> {
-    decode_entries(frame, input, |op, input| {
-        Ok(match op {
-            OpCode::CREATE => {
-                let (input, path) = ByteString::decode(frame, input)?;
-                (input, MultiResult::Create(path))
-            }
-            OpCode::CREATE2 => {
-                let (input, path) = ByteString::decode(frame, input)?;
-                let (input, stat) = Stat::decode(frame, input)?;
-                (input, MultiResult::Create2(path, stat))
-            }
-            OpCode::DELETE => (input, MultiResult::Delete),
-            OpCode::SET_DATA => {
-                let (input, stat) = Stat::decode(frame, input)?;
-                (input, MultiResult::SetData(stat))
-            }
-            OpCode::CHECK => (input, MultiResult::Check),
-            OpCode::GET_CHILDREN => {
-                let (input, names) = Names::decode(frame, input)?;
-                (input, MultiResult::Children(names))
-            }
-            OpCode::GET_DATA => {
-                let (input, data) = Option::<Bytes>::decode(frame, input)?;
-                let (input, stat) = Stat::decode(frame, input)?;
-                (input, MultiResult::Data(data, stat))
-            }
-            OpCode::ERROR => {
-                let (input, code) = ErrorCode::decode(frame, input)?;
-                (input, MultiResult::Error(code))
-            }
-            _ => return fail(DecodeFault::UnknownCode(op.0)),
-        })
+    decode_entries(frame, input, |op, input| decode_result(frame, op, input))
+}
+
+/// Decodes the result of one operation.
+fn decode_result<'a>(frame: &Bytes, op: OpCode, input: &'a [u8]) -> Parsed<'a, MultiResult> {
+    Ok(match op {
+        OpCode::CREATE => {
+            let (input, path) = ByteString::decode(frame, input)?;
+            (input, MultiResult::Create(path))
+        }
+        OpCode::CREATE2 => {
+            let (input, path) = ByteString::decode(frame, input)?;
+            let (input, stat) = Stat::decode(frame, input)?;
+            (input, MultiResult::Create2(path, stat))
+        }
+        OpCode::DELETE => (input, MultiResult::Delete),
+        OpCode::SET_DATA => {
+            let (input, stat) = Stat::decode(frame, input)?;
+            (input, MultiResult::SetData(stat))
+        }
+        OpCode::CHECK => (input, MultiResult::Check),
+        OpCode::GET_CHILDREN => {
+            let (input, names) = Names::decode(frame, input)?;
+            (input, MultiResult::Children(names))
+        }
+        OpCode::GET_DATA => {
+            let (input, data) = Option::<Bytes>::decode(frame, input)?;
+            let (input, stat) = Stat::decode(frame, input)?;
+            (input, MultiResult::Data(data, stat))
+        }
+        OpCode::ERROR => {
+            let (input, code) = ErrorCode::decode(frame, input)?;
+            (input, MultiResult::Error(code))
+        }
+        _ => return fail(DecodeFault::UnknownCode(op.0)),
     })
+}
+
+/// The operation because of which a multi was refused, and its code, from the body of the reply; `None`
+/// if it was carried out. The results are decoded and not kept.
+///
+/// # Errors
+///
+/// [`DecodeError`] if the body is not that of a reply to a multi.
+///
+/// ```
+/// use zoolet_protocol::{ErrorCode, MultiResult, Response, multi_refusal};
+///
+/// let errors = [ErrorCode::OK, ErrorCode::NO_NODE, ErrorCode::RUNTIME_INCONSISTENCY];
+/// let refused = Response::Multi(errors.map(MultiResult::Error).into());
+/// assert_eq!(multi_refusal(&refused.to_bytes()), Ok(Some((1, ErrorCode::NO_NODE))));
+/// let done = Response::Multi(vec![MultiResult::Delete]);
+/// assert_eq!(multi_refusal(&done.to_bytes()), Ok(None));
+/// ```
+pub fn multi_refusal(body: &Bytes) -> Result<Option<(usize, ErrorCode)>, DecodeError> {
+    let (mut input, mut index, mut refusal) = (&body[..], 0, None);
+    loop {
+        let (rest, header) = MultiHeader::decode(body, input)?;
+        if header.done {
+            return Ok(refusal);
+        }
+        let (rest, result) = decode_result(body, header.op, rest)?;
+        // The operations before the refused one have the code OK.
+        if let MultiResult::Error(code) = result
+            && !code.is_ok()
+        {
+            refusal.get_or_insert((index, code));
+        }
+        (input, index) = (rest, index + 1);
+    }
 }
 
 pub(crate) fn encode_ops(ops: &[MultiOp], out: &mut BytesMut) {

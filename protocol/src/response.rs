@@ -1,6 +1,6 @@
 //! Replies and events: how a server encodes them and a client decodes them.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use bytestring::ByteString;
 
 use crate::acl::Acl;
@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::path::RawPath;
 use crate::record;
 use crate::stat::Stat;
-use crate::watch::WatchedEvent;
+use crate::watch::{EventType, KeeperState, WatchedEvent};
 
 record! {
     /// The header of every reply and event.
@@ -293,4 +293,43 @@ pub fn decode_incoming(frame: &Bytes) -> Result<Incoming, DecodeError> {
     }
     let body = if body.is_empty() { Bytes::new() } else { frame.slice_ref(body) };
     Ok(Incoming::Reply { header, body })
+}
+
+/// As [`decode_incoming`], of a frame that the caller does not keep: the path of an event and the body of
+/// a reply take its memory over, which need not be shared.
+///
+/// # Errors
+///
+/// As [`decode_incoming`].
+///
+/// ```
+/// use zoolet_protocol::{EventType, WatchedEvent, Zxid, decode_incoming, encode_event, into_incoming};
+///
+/// let frame = encode_event(Zxid(4), &WatchedEvent::new(EventType::NODE_CREATED, "/a"));
+/// assert_eq!(into_incoming(frame.clone()), decode_incoming(&frame));
+/// ```
+pub fn into_incoming(mut frame: Bytes) -> Result<Incoming, DecodeError> {
+    let (body, header) = ReplyHeader::decode(&frame, &frame)?;
+    let body_at = frame.len() - body.len();
+    if header.xid != Xid::EVENT {
+        frame.advance(body_at);
+        return Ok(Incoming::Reply { header, body: frame });
+    }
+    let Some((event_type, state)) = plain_event(body) else { return decode_incoming(&frame) };
+    frame.advance(body_at + EVENT_PATH_AT);
+    let path = RawPath(ByteString::try_from(frame).ok());
+    Ok(Incoming::Event { zxid: header.zxid, event: WatchedEvent { event_type, state, path } })
+}
+
+/// Where the path of an event begins: after type, state and length.
+const EVENT_PATH_AT: usize = 12;
+
+/// The type and the state of an event whose path is ASCII and ends with the frame, as almost every path.
+fn plain_event(mut body: &[u8]) -> Option<(EventType, KeeperState)> {
+    if body.len() < EVENT_PATH_AT {
+        return None;
+    }
+    let (event_type, state, length) = (body.get_i32(), body.get_i32(), body.get_i32());
+    let is_plain = usize::try_from(length) == Ok(body.len()) && body.is_ascii();
+    is_plain.then_some((EventType(event_type), KeeperState(state)))
 }

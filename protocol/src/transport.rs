@@ -1,6 +1,7 @@
 //! What a client needs of a connection: [`Transport`] carries frames, [`Dial`] connects. A
 //! connection leads through a socket or to a server in the same process.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -48,12 +49,45 @@ pub trait Transport: Send + Sync {
     /// before that were received. Only the last caller is woken.
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>>;
 
+    /// As [`Transport::poll_receive`], of as many frames as are at hand: adds them to `frames` in order.
+    fn poll_receive_some(
+        &self,
+        context: &mut Context<'_>,
+        frames: &mut VecDeque<Bytes>,
+    ) -> Poll<Received> {
+        self.poll_receive(context).map(|frame| match frame {
+            Some(frame) => {
+                frames.push_back(frame);
+                Received::Some
+            }
+            None => Received::Closed,
+        })
+    }
+
     /// Why [`Transport::poll_receive`] has returned `None`, if there is more to say than that the
     /// connection ended. [`io::ErrorKind::InvalidData`] if another connection would end in the same
     /// way.
     fn take_fault(&self) -> Option<io::Error> {
         None
     }
+}
+
+/// What [`Transport::poll_receive_some`] has received.
+///
+/// ```
+/// use zoolet_protocol::Received;
+///
+/// assert_ne!(Received::Some, Received::All);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// At least one frame. There may be more.
+    Some,
+    /// At least one frame, and no more were there: the caller is woken for the next, as after
+    /// [`Poll::Pending`].
+    All,
+    /// None, and there will be none: the connection is closed.
+    Closed,
 }
 
 /// The connection is closed.

@@ -16,7 +16,7 @@ use zoolet_protocol::{
     Acl, ClientInfo, ConnectRequest, ConnectResponse, Create, Decode, DecodeError, DecodeFault,
     Encode, FrameCodec, Incoming, MultiOp, MultiReadOp, MultiResult, Names, OpCode, Password,
     RawPath, Read, ReplyHeader, Request, RequestHeader, Response, Write, Xid, decode_all,
-    decode_incoming, decode_request, encode_event, encode_reply, encode_request,
+    decode_incoming, decode_request, encode_event, encode_reply, encode_request, into_incoming,
 };
 
 mod values;
@@ -101,8 +101,11 @@ proptest! {
     fn event(zxid in values::zxid(), event in values::event()) {
         let frame = encode_event(zxid, &event);
         prop_assert_eq!(decode_incoming(&frame), Ok(Incoming::Event { zxid, event }));
+        prop_assert_eq!(into_incoming(frame.clone()), decode_incoming(&frame));
         for end in 0..frame.len() {
-            prop_assert!(decode_incoming(&frame.slice(..end)).is_err());
+            let cut = frame.slice(..end);
+            prop_assert!(decode_incoming(&cut).is_err());
+            prop_assert_eq!(into_incoming(cut.clone()), decode_incoming(&cut));
         }
     }
 
@@ -238,6 +241,7 @@ fn check_response(op: OpCode, header: ReplyHeader, response: &Response) {
     let body = response.to_bytes();
     let reply = Incoming::Reply { header, body: body.clone() };
     assert_eq!(decode_incoming(&frame), Ok(reply));
+    assert_eq!(into_incoming(frame.clone()), decode_incoming(&frame));
     assert_eq!(Response::decode(op, &body).as_ref(), Ok(response));
     assert_eq!(Response::decode_error(op, &body).as_ref(), Ok(response));
     for end in 0..body.len() {
@@ -308,7 +312,7 @@ fn damaged(frame: &Bytes, damage: &[(prop::sample::Index, u8)]) -> Bytes {
 fn decode_as_everything(frame: &Bytes) {
     let _ = decode_all::<ConnectRequest>(frame);
     let _ = decode_all::<ConnectResponse>(frame);
-    let _ = decode_incoming(frame);
+    assert_eq!(into_incoming(frame.clone()), decode_incoming(frame));
     check_vector(&decode_all::<Vec<Acl>>(frame), frame);
     check_vector(&decode_all::<Vec<ByteString>>(frame), frame);
     check_vector(&decode_all::<Vec<i64>>(frame), frame);
