@@ -332,7 +332,7 @@ impl Connection {
         namespace: &mut LastNamespace,
     ) -> Result<Result<Zxid, SessionEnded>, Hangup> {
         let engine = &self.engine;
-        if let Request::Write(Write::Multi(_)) | Request::Read(Read::MultiRead(_)) = &request
+        if has_null_path_in_list(&request)
             && let Some(body) =
                 engine.inspect(|core| core.reply_before_null_path(&request, requester))
         {
@@ -455,6 +455,16 @@ impl Connection {
             latency_ms: replied_ms.saturating_sub(received_ms),
         };
         self.peer.stats.replied(&last);
+    }
+}
+
+/// Whether an operation of a multi or multiRead has a null path. Mostly none has, and the state need not
+/// be asked.
+fn has_null_path_in_list(request: &Request) -> bool {
+    match request {
+        Request::Write(Write::Multi(ops)) => ops.iter().any(|op| op.path().text().is_none()),
+        Request::Read(Read::MultiRead(ops)) => ops.iter().any(|op| op.path().text().is_none()),
+        _ => false,
     }
 }
 

@@ -14,7 +14,9 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
-use zoolet_core::{Audience, Core, Decided, Effects, FiredEvent, Requester, Totals, Txn, TxnOp};
+use zoolet_core::{
+    Audience, ConnectionId, Core, Decided, Effects, FiredEvent, Requester, Totals, Txn, TxnOp,
+};
 use zoolet_protocol::{
     ErrorCode, Read, ReplyHeader, Response, Watch, WatchedEvent, Write, Xid, Zxid, encode_event,
 };
@@ -111,6 +113,26 @@ impl Drop for Wakers {
             first.wake();
             self.others.drain(..).for_each(Waker::wake);
         }
+    }
+}
+
+/// Finds the connections that receive the events of one transaction. Mostly these are the one that asked
+/// for it and one other, which receives several events.
+struct EventPeers<'a> {
+    requester: Option<&'a Peer>,
+    last: Option<Arc<Peer>>,
+}
+
+impl EventPeers<'_> {
+    /// A connection; `None` if it was closed.
+    fn find(&mut self, id: ConnectionId, registry: &Registry) -> Option<&Peer> {
+        if let Some(requester) = self.requester.filter(|requester| requester.id == id) {
+            return Some(requester);
+        }
+        if self.last.as_ref().is_none_or(|last| last.id != id) {
+            self.last = registry.peer(id);
+        }
+        self.last.as_deref()
     }
 }
 
@@ -436,7 +458,8 @@ impl Engine {
         }
         let decided = decide(&state.core);
         let received_ms = peer.stats.request_received_ms();
-        let effects = self.commit(&mut state, &decided, (Origin::Client, received_ms), &mut wakers);
+        let received = (Origin::Client, received_ms);
+        let effects = self.commit(&mut state, &decided, received, Some(peer), &mut wakers);
         if let Some(audit) = &self.audit {
             audit.decided(peer, requester, asked, decided.txn());
         }
@@ -452,12 +475,13 @@ impl Engine {
 
     /// Appends a transaction to the log, applies it, and pushes its events. The caller pushes the
     /// reply, under the same lock. `received` tells who asked for it and when, in milliseconds of
-    /// the server's clock.
+    /// the server's clock; `peer` is the connection of a client that did.
     pub(super) fn commit(
         &self,
         state: &mut State,
         decided: &Decided,
         received: (Origin, u64),
+        peer: Option<&Peer>,
         wakers: &mut Wakers,
     ) -> Effects {
         let (txn, (origin, received_ms)) = (decided.txn(), received);
@@ -469,8 +493,9 @@ impl Engine {
         let effects = state.core.apply_decided(decided);
         self.stats.commits.add(1);
         let mut audience = Audience::default();
+        let mut peers = EventPeers { requester: peer, last: None };
         for fired in &effects.events {
-            self.deliver(state.lock_held(), effects.zxid, fired, &mut audience, wakers);
+            self.deliver(state.lock_held(), effects.zxid, fired, &mut audience, &mut peers, wakers);
         }
         if wakers.len() > 0 {
             self.stats.clients_woken.add(wakers.len() as u64);
@@ -488,16 +513,20 @@ impl Engine {
         zxid: Zxid,
         fired: &FiredEvent,
         audience: &mut Audience,
+        peers: &mut EventPeers<'_>,
         wakers: &mut Wakers,
     ) {
-        let frame = encode_event(zxid, &fired.event);
+        let mut frame = encode_event(zxid, &fired.event);
         let is_public = audience.is_everyone(fired);
         self.count_watches(fired);
-        for receiver in &fired.receivers {
+        let last = fired.receivers.len().saturating_sub(1);
+        for (index, receiver) in fired.receivers.iter().enumerate() {
+            // The last one takes the frame over: mostly it is the only one.
+            let frame = if index == last { std::mem::take(&mut frame) } else { frame.clone() };
             // A connection that is closing may still have watches.
-            let Some(peer) = self.registry.peer(*receiver) else { continue };
+            let Some(peer) = peers.find(*receiver, &self.registry) else { continue };
             if is_public || audience.includes(fired, *receiver, || peer.identities()) {
-                let message = Message::Event(frame.clone());
+                let message = Message::Event(frame);
                 wakers.add(peer.push(held, Outgoing { after: zxid, message }));
             }
         }
@@ -520,7 +549,7 @@ impl Engine {
             let mut state = self.state.write();
             let txn = state.core.prepare_sweep(path, self.clock.wall_ms());
             let received = (Origin::Server, self.clock.now_ms());
-            let effects = self.commit(&mut state, &txn.into(), received, &mut wakers);
+            let effects = self.commit(&mut state, &txn.into(), received, None, &mut wakers);
             self.tell_hooks(ServerTxn::Sweep, effects.zxid);
             drop(state);
             self.stats.containers_swept.add(1);

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use zoolet_core::ConnectionId;
-use zoolet_protocol::Zxid;
+use zoolet_protocol::{Received, Zxid};
 
 use super::hooks::{Admission, Hooks};
 use super::message::Message;
@@ -22,6 +23,11 @@ use crate::storage::durable::Durable;
 /// An empty queue keeps the memory of so many messages: a turn's replies, and some events. A client that
 /// was behind once would otherwise keep tens of megabytes.
 const MESSAGES_KEPT: usize = 4 * REQUESTS_PER_TURN;
+
+/// The longest message that is encoded under the lock of its outbox, in bytes.
+const SHORT_BYTES_MAX: usize = 512;
+/// The most that are encoded before others get the lock.
+const SHORT_MESSAGES_MAX: usize = 64;
 
 /// A message and the zxid that it depends on: the last change that the message may show. It leaves
 /// after that is durable.
@@ -166,7 +172,13 @@ impl Outbox {
         inner.waiting.push_back(outgoing);
         match &inner.receiver {
             // It waits for the disk, which wakes it when the message may leave.
-            Some(receiver) if self.may_wake() && self.durable.wait(after, receiver) => Ok(None),
+            Some(receiver)
+                if !self.durable.covers(after)
+                    && self.may_wake()
+                    && self.durable.wait(after, receiver) =>
+            {
+                Ok(None)
+            }
             _ => Ok(self.receiver_of(&mut inner)),
         }
     }
@@ -260,9 +272,7 @@ impl Outbox {
             if let Some(taken) = self.take(&mut inner) {
                 return Poll::Ready(taken);
             }
-            if !inner.receiver.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
-                inner.receiver = Some(context.waker().clone());
-            }
+            inner.wake_at_next(context);
             match inner.waiting.front() {
                 // The hook wakes the receiver when it may leave.
                 Some(_) if !self.may_leave(&inner) => return Poll::Pending,
@@ -271,6 +281,35 @@ impl Outbox {
                 _ => return Poll::Pending,
             }
         }
+    }
+
+    /// Takes the short messages that may leave and are next, as frames, so that the receiver locks once
+    /// for all of them. `None` if there is none. After [`Received::All`] the receiver is woken for the
+    /// next, as after [`Outbox::poll_take`].
+    ///
+    /// A long message is not encoded under the lock: [`Outbox::poll_take`] has it.
+    pub(crate) fn take_short(
+        &self,
+        context: &Context<'_>,
+        frames: &mut VecDeque<Bytes>,
+    ) -> Option<Received> {
+        let before = frames.len();
+        let mut inner = self.inner.lock();
+        let is_short = |first: &Outgoing| first.message.encoded_len() <= SHORT_BYTES_MAX;
+        while frames.len() - before < SHORT_MESSAGES_MAX
+            && inner.waiting.front().is_some_and(is_short)
+            && let Some(Taken::Message(message)) = self.take(&mut inner)
+        {
+            frames.push_back(message.into_frame());
+        }
+        if frames.len() == before {
+            return None;
+        }
+        if !inner.waiting.is_empty() || inner.end != End::Open {
+            return Some(Received::Some);
+        }
+        inner.wake_at_next(context);
+        Some(Received::All)
     }
 
     /// Ready when the connection has ended, whatever still waits, or its socket shall be read. Only
@@ -352,6 +391,13 @@ impl Outbox {
 }
 
 impl Inner {
+    /// Has the receiver woken when the next message comes, or the connection ends.
+    fn wake_at_next(&mut self, context: &Context<'_>) {
+        if !self.receiver.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
+            self.receiver = Some(context.waker().clone());
+        }
+    }
+
     fn cut(&mut self) {
         self.end = End::Cut;
         self.waiting = VecDeque::new();
@@ -383,8 +429,6 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
 
     fn empty() -> Outbox {
@@ -392,8 +436,12 @@ mod tests {
     }
 
     fn push_event(outbox: &Outbox) -> Result<Option<Waker>, Overflow> {
-        let message = Message::Event(Bytes::from_static(b"event"));
-        outbox.push(LockHeld::NO_ENGINE, Outgoing { after: Zxid(1), message }, |_, _| {})
+        push_frame(outbox, Bytes::from_static(b"event"))
+    }
+
+    fn push_frame(outbox: &Outbox, frame: Bytes) -> Result<Option<Waker>, Overflow> {
+        let outgoing = Outgoing { after: Zxid(1), message: Message::Event(frame) };
+        outbox.push(LockHeld::NO_ENGINE, outgoing, |_, _| {})
     }
 
     #[test]
@@ -456,5 +504,25 @@ mod tests {
         let (taken, goes_on) = outbox.take_all(6);
         assert_eq!((taken.len(), goes_on), (2, true), "the last may be longer than the room");
         assert_eq!(outbox.waiting_messages(), 1);
+    }
+
+    #[test]
+    fn short_messages_are_taken_together_and_the_receiver_is_woken_for_the_next() {
+        let (outbox, context) = (empty(), Context::from_waker(Waker::noop()));
+        let mut frames = VecDeque::from([Bytes::from_static(b"of the caller")]);
+        assert_eq!(outbox.take_short(&context, &mut frames), None);
+        assert!(push_event(&outbox).is_ok());
+        assert!(push_event(&outbox).is_ok());
+        assert!(push_frame(&outbox, vec![0; SHORT_BYTES_MAX + 1].into()).is_ok());
+        assert_eq!(outbox.take_short(&context, &mut frames), Some(Received::Some));
+        assert_eq!(frames.len(), 3, "the long one is left");
+        assert_eq!(outbox.take_short(&context, &mut frames), None);
+        assert!(outbox.poll_take(&context).is_ready());
+        assert!(push_event(&outbox).is_ok_and(|receiver| receiver.is_none()), "nobody waits");
+        assert_eq!(outbox.take_short(&context, &mut frames), Some(Received::All));
+        assert!(push_event(&outbox).is_ok_and(|receiver| receiver.is_some()));
+        outbox.finish();
+        assert_eq!(outbox.take_short(&context, &mut frames), Some(Received::Some), "it ends");
+        assert_eq!(frames.len(), 5);
     }
 }

@@ -3,12 +3,13 @@
 //! The server handles a request on the thread that sends it, and the reply is in the outbox when
 //! the call returns. An event that another client causes wakes the receiving side.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use zoolet_protocol::{Dial, Dialing, Disconnected, FrameCodec, Transport};
+use zoolet_protocol::{Dial, Dialing, Disconnected, FrameCodec, Received, Transport};
 
 use crate::engine::connection::Connection;
 use crate::engine::lock::Engine;
@@ -104,6 +105,23 @@ impl Transport for LocalTransport {
 
     fn flush(&self) -> Result<(), Disconnected> {
         Ok(())
+    }
+
+    fn poll_receive_some(
+        &self,
+        context: &mut Context<'_>,
+        frames: &mut VecDeque<Bytes>,
+    ) -> Poll<Received> {
+        if let Some(received) = self.connection.peer.outbox.take_short(context, frames) {
+            return Poll::Ready(received);
+        }
+        self.poll_receive(context).map(|frame| match frame {
+            Some(frame) => {
+                frames.push_back(frame);
+                Received::Some
+            }
+            None => Received::Closed,
+        })
     }
 
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
