@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::hosts::Hosts;
 use crate::random::Random;
 use crate::retry::RetryPolicy;
+use crate::root::Root;
 use crate::sasl::Mechanism;
 use crate::saved_session::SavedSession;
 use crate::security::Security;
@@ -329,7 +330,7 @@ impl Builder {
             }
             ConnectTarget::Dialer(dialer) => dialer,
         };
-        let root: Arc<str> = dialer.chroot().into();
+        let root = Root::from(dialer.chroot());
         let chroot = root.len();
         let connection_timeout = self.options.connection_timeout;
         // A server that does not answer must leave time for the others.

@@ -15,6 +15,7 @@
 //! one change are woken in the order in which they began to wait ([`Publisher`]), so that a run in
 //! process is repeatable.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -25,7 +26,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use zoolet_protocol::{Dial, Transport};
+use zoolet_protocol::{Dial, Received, Transport, Xid};
 
 use super::call::Outcome;
 use super::clock::{Instant, now};
@@ -241,7 +242,7 @@ impl Shared {
         } else if inner.held_back == HeldBack::UntilTasksRan {
             Ok(())
         } else {
-            inner.transmit()
+            inner.transmit().map(|_has_sent| ())
         };
         self.end_if_gone(inner, result);
     }
@@ -338,7 +339,7 @@ impl Shared {
     /// may end before it has.
     pub(crate) fn write_held_back(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
-        let result = inner.transmit();
+        let result = inner.transmit().map(|_has_sent| ());
         self.end_if_gone(&mut inner, result);
         self.unlock(inner);
     }
@@ -417,32 +418,50 @@ impl Inner {
         self.session.transmits_waiting() < WAITING_MAX
     }
 
-    fn transmit(&mut self) -> Result<(), Gone> {
-        let Some(transport) = &self.transport else { return Ok(()) };
+    /// Sends what the session has to send, and returns whether that was anything.
+    fn transmit(&mut self) -> Result<bool, Gone> {
+        let Some(transport) = &self.transport else { return Ok(false) };
         let mut has_sent = false;
         while let Some(frame) = self.session.poll_transmit() {
             transport.send(frame).map_err(|_| Gone::Closed)?;
             has_sent = true;
         }
-        if has_sent { transport.flush().map_err(|_| Gone::Closed) } else { Ok(()) }
+        if has_sent {
+            transport.flush().map_err(|_| Gone::Closed)?;
+        }
+        Ok(has_sent)
     }
 
     /// Sends and receives until there is nothing more, and returns how many frames came.
     fn exchange(&mut self, context: &mut Context<'_>) -> Result<usize, Gone> {
-        let mut received = 0;
+        let (mut received, mut are_all) = (0, false);
+        let mut frames = VecDeque::new();
         loop {
-            self.transmit()?;
+            let has_sent = self.transmit()?;
+            if are_all && !has_sent {
+                return Ok(received);
+            }
             let Some(transport) = &self.transport else { return Ok(received) };
-            match transport.poll_receive(context) {
+            match transport.poll_receive_some(context, &mut frames) {
                 Poll::Pending => return Ok(received),
-                Poll::Ready(None) => return Err(Gone::Closed),
-                Poll::Ready(Some(frame)) => {
-                    received += 1;
-                    self.session.handle_frame(&frame, now()).map_err(Gone::ConnectionFault)?;
-                }
+                Poll::Ready(Received::Closed) => return Err(Gone::Closed),
+                Poll::Ready(some) => are_all = some == Received::All,
+            }
+            received += frames.len();
+            let mut last_read = None;
+            while let Some(frame) = frames.pop_front() {
+                // An event proves nothing, so that the clock is not read again for it.
+                let known = last_read.filter(|_| is_event(&frame));
+                let now = *last_read.insert(known.unwrap_or_else(now));
+                self.session.handle_frame(frame, now).map_err(Gone::ConnectionFault)?;
             }
         }
     }
+}
+
+/// Whether a frame from a server is an event. Of the reply to the handshake it does not matter.
+fn is_event(frame: &[u8]) -> bool {
+    frame.starts_with(&Xid::EVENT.0.to_be_bytes())
 }
 
 /// Keeps the session connected until the client is closed, or the server in this process has ended.

@@ -53,6 +53,7 @@ mod random;
 mod reads;
 mod retry;
 mod rewatch;
+mod root;
 mod saved_session;
 mod security;
 mod session;
@@ -90,9 +91,10 @@ pub use self::error::Error;
 pub use self::four_letter::{FourLetterWord, WordAnswer};
 pub use self::hosts::Hosts;
 pub use self::operation::{Operation, Sent};
-use self::operation::{RequestSubject, read_reply, reply_reader};
+use self::operation::{Reading, RequestSubject, read_reply, reply_reader};
 pub use self::reads::Watched;
 pub use self::retry::RetryPolicy;
+use self::root::Root;
 pub use self::saved_session::SavedSession;
 use self::session::Session;
 pub use self::state::ConnectionState;
@@ -127,8 +129,7 @@ pub use zoolet_tls as tls;
 #[derive(Clone)]
 pub struct Client {
     session: Arc<SessionOwner>,
-    /// The prefix of every path: the chroot and the namespace. Empty for none.
-    root: Arc<str>,
+    root: Root,
     /// How many bytes of the prefix are the chroot of the connection string.
     chroot: usize,
     retry: RetryPolicy,
@@ -247,7 +248,7 @@ impl Client {
     /// [`Error::Path`] if `path` is not valid.
     pub fn namespace(&self, path: &str) -> Result<Self, Error> {
         ZPath::check(path)?;
-        let root = if path == "/" { Arc::clone(&self.root) } else { self.server_path(path).into() };
+        let root = if path == "/" { self.root.clone() } else { (&*self.server_path(path)).into() };
         Ok(Self { root, ..self.clone() })
     }
 
@@ -266,7 +267,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn without_namespace(&self) -> Self {
-        Self { root: "".into(), chroot: 0, ..self.clone() }
+        Self { root: Root::EMPTY, chroot: 0, ..self.clone() }
     }
 
     /// A client of the same session with another retry policy.
@@ -296,7 +297,7 @@ impl Client {
             Outcome::Closed => Ok(()),
             outcome => {
                 let reader = reply_reader!(Response::Empty => ());
-                read_reply(outcome, OpCode::CLOSE_SESSION, &about, reader)
+                read_reply(outcome, OpCode::CLOSE_SESSION, &about, Reading::Reply(reader))
             }
         }
     }
@@ -397,7 +398,7 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("session", &self.session_id())
-            .field("root", &self.root)
+            .field("root", &&*self.root)
             .finish_non_exhaustive()
     }
 }

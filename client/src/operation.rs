@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use zoolet_protocol::{
     DecodeError, DecodeFault, ErrorCode, OpCode, RawPath, ReplyHeader, Request, Response,
     SessionId, ZPath,
@@ -25,6 +26,42 @@ pub(crate) type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + 
 /// Reads a reply. It gets the header too, since an error code may be a valid result, as of
 /// `exists`.
 pub(crate) type ReplyReader<T> = fn(&ReplyHeader, Response) -> Result<T, UnexpectedReply>;
+
+/// Reads the body of a reply without an error, where that needs no [`Response`].
+pub(crate) type BodyReader<T> = fn(&Bytes) -> Result<Result<T, UnexpectedReply>, DecodeError>;
+
+/// How a reply is read.
+#[derive(Debug)]
+pub(crate) enum Reading<T> {
+    Reply(ReplyReader<T>),
+    Body(BodyReader<T>),
+}
+
+impl<T> Clone for Reading<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Reading<T> {}
+
+impl<T> Reading<T> {
+    fn read(
+        self,
+        op: OpCode,
+        header: &ReplyHeader,
+        body: &Bytes,
+    ) -> Result<Result<T, UnexpectedReply>, DecodeError> {
+        match self {
+            Self::Reply(read) if header.err.is_ok() => {
+                Ok(read(header, Response::decode(op, body)?))
+            }
+            Self::Reply(read) => Ok(read(header, Response::Empty)),
+            Self::Body(read) if header.err.is_ok() => read(body),
+            Self::Body(_) => Ok(Err(UnexpectedReply::of(header))),
+        }
+    }
+}
 
 /// Why a reply does not give the result of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +137,7 @@ pub struct Operation<T> {
     /// The request, or why there is none.
     pub(crate) request: Result<Request, Error>,
     about: RequestSubject,
-    reading: ReplyReader<T>,
+    reading: Reading<T>,
     localize: Option<Localize<T>>,
     /// Whether the server may carry it out twice.
     is_read: bool,
@@ -258,7 +295,7 @@ pub struct Sent<T> {
     answer: Result<Answer, Error>,
     unwritten: Unwritten,
     about: RequestSubject,
-    reading: ReplyReader<T>,
+    reading: Reading<T>,
     localize: Option<(Client, Localize<T>)>,
 }
 
@@ -308,7 +345,7 @@ pub(crate) fn read_reply<T>(
     outcome: Outcome,
     op: OpCode,
     about: &RequestSubject,
-    reading: ReplyReader<T>,
+    reading: Reading<T>,
 ) -> Result<T, Error> {
     let (header, body) = match outcome {
         Outcome::Answered(header, body) => (header, body),
@@ -317,8 +354,7 @@ pub(crate) fn read_reply<T>(
         Outcome::SessionExpired => return Err(Error::SessionExpired),
         Outcome::Closed => return Err(Error::Closed),
     };
-    let response = if header.err.is_ok() { Response::decode(op, &body)? } else { Response::Empty };
-    reading(&header, response).map_err(|unfit| match unfit {
+    reading.read(op, &header, &body)?.map_err(|unfit| match unfit {
         UnexpectedReply::Refused(ErrorCode::AUTH_FAILED) => Error::AuthFailed,
         UnexpectedReply::Refused(code) => {
             Error::Refused { op, path: about.path(), code, index: None }
@@ -371,6 +407,16 @@ impl Client {
         &self,
         about: RequestSubject,
         reading: ReplyReader<T>,
+        request: Result<Request, Error>,
+    ) -> Operation<T> {
+        self.prepared_with(about, Reading::Reply(reading), request)
+    }
+
+    /// As [`Client::prepared`], with a reply that is read in either way.
+    pub(crate) fn prepared_with<T>(
+        &self,
+        about: RequestSubject,
+        reading: Reading<T>,
         request: Result<Request, Error>,
     ) -> Operation<T> {
         let is_read = matches!(request, Ok(Request::Read(_)));

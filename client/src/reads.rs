@@ -12,7 +12,8 @@ use zoolet_protocol::{
 use super::call::{Answer, Call};
 use super::error::Error;
 use super::operation::{
-    Operation, ReplyReader, RequestSubject, Sent, UnexpectedReply, read_reply, reply_reader,
+    Operation, Reading, ReplyReader, RequestSubject, Sent, UnexpectedReply, read_reply,
+    reply_reader,
 };
 use super::session::WatchRegistration;
 use super::watcher::{PersistentWatcher, Watcher};
@@ -208,7 +209,8 @@ impl Client {
         let answer = Answer(Arc::clone(&call));
         self.shared().with(|session, now| session.authenticate(auth, call, now));
         let about = RequestSubject::Path(String::new());
-        read_reply(answer.await, OpCode::AUTH, &about, reply_reader!(Response::Empty => ()))
+        let reading = Reading::Reply(reply_reader!(Response::Empty => ()));
+        read_reply(answer.await, OpCode::AUTH, &about, reading)
     }
 
     /// Watches all changes of a znode and of its list of children, or, with

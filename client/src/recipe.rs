@@ -188,7 +188,21 @@ impl SessionClient {
     fn claim_expecting(&self, path: &str, version: Expect) -> Claim {
         let path = self.client.server_path(path);
         let claim = |session: &mut Session, now| session.claim(self.id, path, version, now);
-        let (id, claimed) = self.client.shared().update(claim);
+        self.claimed(self.client.shared().update(claim))
+    }
+
+    /// As [`SessionClient::claim`], if [`SessionClient::is_proven_ahead`]; `None` otherwise. Both are of
+    /// one moment.
+    pub fn claim_if_proven_ahead(&self, path: &str) -> Option<Claim> {
+        let path = self.client.server_path(path);
+        let claim = |session: &mut Session, now| {
+            let is_proven = session.is_proven_ahead(self.id, now);
+            is_proven.then(|| session.claim(self.id, path, Expect::Any, now))
+        };
+        self.client.shared().update(claim).map(|claimed| self.claimed(claimed))
+    }
+
+    fn claimed(&self, (id, claimed): (ClaimId, Arc<ClaimedZnode>)) -> Claim {
         Claim { client: self.client.clone(), id, claimed }
     }
 

@@ -36,8 +36,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use zoolet_protocol::{
     Auth, ConnectRequest, ConnectResponse, DecodeError, ErrorCode, Incoming, OpCode, Password,
-    ReplyHeader, Request, RequestEncoder, SessionId, Xid, Zxid, decode_all, decode_incoming,
-    encode_request,
+    ReplyHeader, Request, RequestEncoder, SessionId, Xid, Zxid, decode_all, encode_request,
+    into_incoming,
 };
 
 use self::sasl::Authenticating;
@@ -346,18 +346,18 @@ impl Session {
     /// A frame arrived.
     pub(crate) fn handle_frame(
         &mut self,
-        frame: &Bytes,
+        frame: Bytes,
         now: Instant,
     ) -> Result<(), ConnectionFault> {
         match self.phase {
-            Phase::Handshaking => self.handle_handshake(&decode_all(frame)?, now),
+            Phase::Handshaking => self.handle_handshake(&decode_all(&frame)?, now),
             Phase::Authenticating => {
                 self.last_received = now;
-                self.handle_sasl(decode_incoming(frame)?, now)
+                self.handle_sasl(into_incoming(frame)?, now)
             }
             Phase::Connected | Phase::Closing => {
                 self.last_received = now;
-                self.handle_incoming(decode_incoming(frame)?, now)
+                self.handle_incoming(into_incoming(frame)?, now)
             }
             Phase::Disconnected | Phase::Closed => Ok(()),
         }

@@ -9,11 +9,11 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{BitAnd, BitOr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
-use zoolet_protocol::{EventType, WatchedEvent, Zxid};
+use zoolet_protocol::{EventType, RawPath, WatchedEvent, Zxid};
 
 /// The kinds of watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -170,6 +170,10 @@ impl WaiterId {
 /// The events of one watcher that it has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
+    /// Whether the watcher knows of which znode its events are, so that they come without the path.
+    is_of_one_znode: bool,
+    /// Whether there are updates, as `state` says, to be read without its lock.
+    has_updates: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -187,16 +191,38 @@ struct State {
 }
 
 impl EventQueue {
+    /// The queue of a watcher that does not look at the paths of its events.
+    pub(crate) fn of_one_znode() -> Self {
+        Self { is_of_one_znode: true, ..Self::default() }
+    }
+
+    /// An event as this watcher gets it.
+    fn update(&self, zxid: Zxid, event: &WatchedEvent) -> WatchUpdate {
+        let path = if self.is_of_one_znode { RawPath::NULL } else { event.path.clone() };
+        WatchUpdate::Event(zxid, WatchedEvent { path, ..*event })
+    }
+
     /// Adds an update, and the tasks that wait for one to `wakers`.
     pub(crate) fn push(&self, update: WatchUpdate, wakers: &mut Vec<Waker>) {
-        self.state.lock().push(update, wakers);
+        self.add(&mut self.state.lock(), update, wakers);
     }
 
     /// As [`EventQueue::push`], where an entry of [`Watches`] ends by the update.
     fn push_last(&self, update: WatchUpdate, wakers: &mut Vec<Waker>) {
         let mut state = self.state.lock();
         state.entries -= 1;
+        self.add(&mut state, update, wakers);
+    }
+
+    fn add(&self, state: &mut State, update: WatchUpdate, wakers: &mut Vec<Waker>) {
         state.push(update, wakers);
+        self.has_updates.store(true, Ordering::Release);
+    }
+
+    fn take(&self, state: &mut State) -> Option<WatchUpdate> {
+        let update = state.updates.pop_front();
+        self.has_updates.store(!state.updates.is_empty(), Ordering::Release);
+        update
     }
 
     /// Counts an entry of [`Watches`] that begins.
@@ -219,7 +245,7 @@ impl EventQueue {
     /// Takes the oldest update, or has the task woken when one arrives.
     pub(crate) fn poll_next(&self, waiter: WaiterId, context: &Context<'_>) -> Poll<WatchUpdate> {
         let mut state = self.state.lock();
-        match state.updates.pop_front() {
+        match self.take(&mut state) {
             Some(update) => Poll::Ready(update),
             None => {
                 state.wait(waiter, context.waker());
@@ -241,7 +267,10 @@ impl EventQueue {
 
     /// Takes the oldest update, if there is one.
     pub(crate) fn try_next(&self) -> Option<WatchUpdate> {
-        self.state.lock().updates.pop_front()
+        if !self.has_updates.load(Ordering::Acquire) {
+            return None;
+        }
+        self.take(&mut self.state.lock())
     }
 
     /// Notes that the watcher is gone. Returns whether [`Watches`] has entries with the queue.
@@ -350,7 +379,7 @@ impl Watches {
                 if !kind.is_fired_by(event.event_type) {
                     return true;
                 }
-                let update = WatchUpdate::Event(zxid, event.clone());
+                let update = queue.update(zxid, event);
                 if kind.is_one_shot() {
                     queue.push_last(update, wakers);
                 } else {
@@ -386,7 +415,7 @@ impl Watches {
             };
             for (kind, queue) in self.by_path.get(ancestor).into_iter().flatten() {
                 if *kind == WatchKind::Recursive {
-                    queue.push(WatchUpdate::Event(zxid, event.clone()), wakers);
+                    queue.push(queue.update(zxid, event), wakers);
                 }
             }
         }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zoolet_protocol::{
     Acl, ErrorCode, Expect, MultiOp, MultiResult, Reconfig, ReplyHeader, Request, Response, Stat,
-    Write, Zxid,
+    Write, Zxid, multi_refusal,
 };
 
 use super::Client;
 use super::error::Error;
 use super::operation::{
-    CallFuture, Operation, ReplyReader, RequestSubject, Sent, UnexpectedReply, reply_reader,
+    CallFuture, Operation, Reading, RequestSubject, Sent, UnexpectedReply, reply_reader,
 };
 
 impl Client {
@@ -51,20 +51,25 @@ impl Client {
     /// none is carried out, and the error names that operation: its code, its path and its
     /// [index](Error::operation_index) among the operations.
     pub fn multi(&self, ops: Vec<MultiOp>) -> Operation<Vec<MultiResult>> {
-        self.multi_with(ops, multi_results).localized(Self::all_below_own_root)
+        self.multi_with(ops, Reading::Reply(multi_results)).localized(Self::all_below_own_root)
     }
 
     /// As [`Client::multi`], without its results.
     pub fn multi_without_results(&self, ops: Vec<MultiOp>) -> Operation<()> {
-        self.multi_with(ops, |header, response| multi_results(header, response).map(drop))
+        let read = |body: &Bytes| {
+            let refused = |(index, code)| Err(UnexpectedReply::RefusedAt(index, code));
+            Ok(multi_refusal(body)?.map_or(Ok(()), refused))
+        };
+        self.multi_with(ops, Reading::Body(read))
     }
 
     /// As [`Client::multi`], with the zxid of the transaction: the czxid of all that it created,
     /// and the mzxid of all whose data it set.
     pub fn multi_with_zxid(&self, ops: Vec<MultiOp>) -> Operation<(Vec<MultiResult>, Zxid)> {
-        let multi = self.multi_with(ops, |header, response| {
+        let read = |header: &ReplyHeader, response| {
             multi_results(header, response).map(|results| (results, header.zxid))
-        });
+        };
+        let multi = self.multi_with(ops, Reading::Reply(read));
         multi.localized(|client, (results, zxid)| (client.all_below_own_root(results), zxid))
     }
 
@@ -82,15 +87,18 @@ impl Client {
         }
     }
 
-    fn multi_with<T>(&self, ops: Vec<MultiOp>, reading: ReplyReader<T>) -> Operation<T> {
+    fn multi_with<T>(&self, ops: Vec<MultiOp>, reading: Reading<T>) -> Operation<T> {
         let about =
             RequestSubject::Ops(ops.iter().map(|op| (op.op_code(), op.path().clone())).collect());
         let ops = ops.into_iter().map(|op| self.below_root(op)).collect();
-        self.prepared(about, reading, Ok(Request::Write(Write::Multi(ops))))
+        self.prepared_with(about, reading, Ok(Request::Write(Write::Multi(ops))))
     }
 
     /// An operation of a multi with its path as the server names it.
     fn below_root(&self, mut op: MultiOp) -> MultiOp {
+        if self.root.is_empty() {
+            return op;
+        }
         let path = match &mut op {
             MultiOp::Create(create) => &mut create.path,
             MultiOp::Delete(delete) => &mut delete.path,

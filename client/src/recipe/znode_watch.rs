@@ -143,7 +143,7 @@ impl SessionClient {
             client: self.client().clone(),
             path: self.client().server_path(path),
             kinds: watch_for.kinds(),
-            queue: Arc::new(EventQueue::default()),
+            queue: Arc::new(EventQueue::of_one_znode()),
         });
         let registrations = watches.iter().flat_map(|watch| {
             let registration = |kind: &WatchKind| WatchRegistration {

@@ -41,6 +41,6 @@ pub(super) fn answer_handshake(session: &mut Session, timeout: Duration, at: Ins
         password: Password::zero(),
         read_only: Some(false),
     };
-    session.handle_frame(&encoded(&response), at).expect("it is a handshake");
+    session.handle_frame(encoded(&response), at).expect("it is a handshake");
     while session.poll_transmit().is_some() {}
 }

@@ -93,7 +93,7 @@ impl World {
         self.session.handle_connected(Servers::PerhapsEnsemble, self.now);
         let _handshake = self.session.poll_transmit();
         let answer = self.server.reconnect();
-        self.session.handle_frame(&answer, self.now).expect("it is an answer");
+        self.session.handle_frame(answer, self.now).expect("it is an answer");
         self.transmit();
     }
 
@@ -105,7 +105,7 @@ impl World {
 
     fn receive(&mut self) {
         if let Some(frame) = self.server.answers.pop_front() {
-            self.session.handle_frame(&frame, self.now).expect("the server keeps the order");
+            self.session.handle_frame(frame, self.now).expect("the server keeps the order");
             self.transmit();
         }
     }

@@ -49,7 +49,7 @@ fn answer(session: &mut Session, xid: Xid, err: ErrorCode, at: Instant) {
     let header = ReplyHeader { xid, zxid: Zxid(1), err };
     let mut reply = BytesMut::new();
     encode_reply(&header, &Response::Empty, &mut reply);
-    session.handle_frame(&reply.freeze(), at).expect("it is an answer");
+    session.handle_frame(reply.freeze(), at).expect("it is an answer");
 }
 
 fn outcome(call: &Arc<Call>) -> Option<Outcome> {

@@ -58,7 +58,7 @@ fn answer(session: &mut Session, op: OpCode, at: Instant) {
     let header = ReplyHeader { xid: header.xid, zxid: Zxid(1), err: ErrorCode::OK };
     let mut reply = BytesMut::new();
     encode_reply(&header, &response, &mut reply);
-    session.handle_frame(&reply.freeze(), at).expect("it is an answer");
+    session.handle_frame(reply.freeze(), at).expect("it is an answer");
 }
 
 #[test]
