@@ -68,6 +68,13 @@ pub(crate) struct LineId {
     hash: u64,
 }
 
+/// What a line is looked up by. Two lines of a client may have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct LineKey {
+    client: ClientId,
+    hash: u64,
+}
+
 /// The position of a place according to a list of children that the server sent at `zxid`.
 #[derive(Debug)]
 pub(crate) struct PositionAt {
@@ -253,10 +260,8 @@ impl LineId {
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
-}
 
-impl Hash for LineId {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.client, self.hash).hash(state);
+    pub(crate) fn key(&self) -> LineKey {
+        LineKey { client: self.client, hash: self.hash }
     }
 }

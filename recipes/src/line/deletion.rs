@@ -4,6 +4,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use bytestring::ByteString;
 use zoolet_protocol::ErrorCode;
 
 use crate::client;
@@ -14,7 +15,7 @@ use crate::error::LockError;
 #[must_use]
 pub(crate) struct Deletion {
     session: SessionClient,
-    path: String,
+    path: ByteString,
     /// The first request; `None` once it is answered, and where there is nothing to delete.
     sent: Option<client::Sent<()>>,
     /// The watch on the znode. It is kept until the znode is gone: then the server has removed it,
@@ -27,14 +28,14 @@ pub(crate) struct Deletion {
 impl Deletion {
     /// Deletes a znode of this session. The request is sent when this returns.
     pub(crate) fn send(session: &SessionClient, path: &str) -> Self {
-        Self::send_as(session.delete(path), session, path)
+        Self::send_as(session.delete(path), session, path.into())
     }
 
     /// As [`Deletion::send`], by an operation that deletes the znode.
     pub(crate) fn send_as(
         operation: client::Operation<()>,
         session: &SessionClient,
-        path: &str,
+        path: ByteString,
     ) -> Self {
         let sent = Some(operation.send());
         let mut deletion = Self::already_gone(session, path);
@@ -43,8 +44,8 @@ impl Deletion {
     }
 
     /// The deletion of a znode that is gone already. It sends no request.
-    pub(crate) fn already_gone(session: &SessionClient, path: &str) -> Self {
-        let (session, path) = (session.clone(), path.to_owned());
+    pub(crate) fn already_gone(session: &SessionClient, path: ByteString) -> Self {
+        let session = session.clone();
         Self { session, path, sent: None, watch: None, own: None }
     }
 
@@ -65,7 +66,7 @@ impl Deletion {
     /// deletion.
     pub(crate) async fn finish(mut self) -> Result<(), LockError> {
         let Some(sent) = self.sent.as_mut() else {
-            return Err(LockError::Lost(std::mem::take(&mut self.path)));
+            return Err(LockError::Lost(self.path.to_string()));
         };
         let result = sent.await;
         self.sent = None;
@@ -77,7 +78,7 @@ impl Deletion {
             result => result,
         };
         result.map_err(|error| match error {
-            error if error.is(ErrorCode::NO_NODE) => LockError::Lost(self.path.clone()),
+            error if error.is(ErrorCode::NO_NODE) => LockError::Lost(self.path.to_string()),
             error => LockError::from(error).of_held().at(&self.path),
         })
     }

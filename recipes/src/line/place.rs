@@ -14,7 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use zoolet_protocol::{Delete, EventType, Expect, MultiOp, SEQUENCE_DIGITS, SetData, Zxid};
+use bytestring::ByteString;
+use zoolet_protocol::{
+    Delete, EventType, Expect, MultiOp, RawPath, SEQUENCE_DIGITS, SetData, Zxid,
+};
 
 use super::deletion::Deletion;
 use super::order;
@@ -31,7 +34,8 @@ const RELEASED_IN_FRONT: &[u8] = b"released";
 #[derive(Debug)]
 pub(crate) struct Place {
     session: SessionClient,
-    path: String,
+    /// Shared with the requests that name it.
+    path: ByteString,
     /// Where the name begins in the path.
     name_at: usize,
     czxid: Zxid,
@@ -82,7 +86,7 @@ impl Place {
         Self {
             session: session.clone(),
             name_at: path.rfind('/').map_or(0, |slash| slash + 1),
-            path,
+            path: path.into(),
             czxid,
             token: czxid,
             announces_release: false,
@@ -111,6 +115,11 @@ impl Place {
     }
 
     pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The path, for those who keep it.
+    pub(crate) fn shared_path(&self) -> &ByteString {
         &self.path
     }
 
@@ -152,6 +161,16 @@ impl Place {
         self.claim.get_or_insert_with(|| self.session.claim(&self.path));
     }
 
+    /// As [`Place::claim`], if the session is proved to be alive until the next proof can be expected.
+    /// Returns whether it is.
+    pub(crate) fn claim_if_proven_ahead(&mut self) -> bool {
+        if self.claim.is_some() {
+            return self.session.is_proven_ahead();
+        }
+        self.claim = self.session.claim_if_proven_ahead(&self.path);
+        self.claim.is_some()
+    }
+
     /// Ready when the znode is known to be gone, as far as the watch shows it.
     pub(crate) fn poll_lost(&self, waiter: WaiterId, context: &Context<'_>) -> Poll<LockError> {
         while !self.is_known_to_be_gone() {
@@ -159,7 +178,7 @@ impl Place {
             let event = std::task::ready!(watch.poll_event(waiter, context));
             self.handle_event(event);
         }
-        Poll::Ready(LockError::PlaceLost(self.path.clone()))
+        Poll::Ready(LockError::PlaceLost(self.path.to_string()))
     }
 
     /// Removes a waiter of [`Place::poll_lost`].
@@ -225,7 +244,7 @@ impl Place {
         if !self.is_unwatched() {
             return None;
         }
-        let own = [(self.path.as_str(), WatchFor::Deletion)];
+        let own = [(&*self.path, WatchFor::Deletion)];
         let ([own], sent) = self.session.watch_znodes(own, self.czxid);
         self.set_own_watch(own);
         Some(sent)
@@ -268,13 +287,13 @@ impl Place {
 
     /// The operations of a multi that delete the znode.
     pub(crate) fn delete_ops(&self) -> Vec<MultiOp> {
-        let path = self.path.as_str();
-        let delete = MultiOp::Delete(Delete { path: path.into(), version: Expect::Any });
+        let path = RawPath(Some(self.path.clone()));
+        let delete = MultiOp::Delete(Delete { path: path.clone(), version: Expect::Any });
         if !self.announces_release {
             return vec![delete];
         }
         let data = Some(Bytes::from_static(RELEASED_IN_FRONT));
-        let announce = SetData { path: path.into(), data, version: Expect::Any };
+        let announce = SetData { path, data, version: Expect::Any };
         vec![MultiOp::SetData(announce), delete]
     }
 
@@ -291,10 +310,10 @@ impl Place {
         let own = self.has_common_name.then_some(ZnodeIdentity::Czxid(self.czxid));
         let deletion = if own.is_some() && self.is_lost() {
             // A znode of this name belongs to another client.
-            Deletion::already_gone(&self.session, &self.path)
+            Deletion::already_gone(&self.session, self.path.clone())
         } else if self.announces_release {
             let operation = self.session.multi_without_results(self.delete_ops());
-            Deletion::send_as(operation, &self.session, &self.path)
+            Deletion::send_as(operation, &self.session, self.path.clone())
         } else {
             Deletion::send(&self.session, &self.path)
         };

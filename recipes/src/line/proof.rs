@@ -28,8 +28,8 @@ impl Line {
 /// [`LockError::PlaceLost`] as soon as one of the places is known to be lost, and
 /// [`Closed`](client::Error::Closed) as soon as the client is closed.
 pub(crate) async fn until_proven(places: &mut [Place]) -> Result<(), LockError> {
-    let Some(first) = places.first() else { return Ok(()) };
-    if first.session().is_proven_ahead() {
+    let Some(first) = places.first_mut() else { return Ok(()) };
+    if first.claim_if_proven_ahead() {
         return Ok(());
     }
     let session = first.session().clone();

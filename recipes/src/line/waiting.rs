@@ -22,9 +22,11 @@ use crate::error::LockError;
 
 /// What a waiting place learns.
 enum Heard {
-    Event(Result<(Zxid, EventType), LockError>),
+    /// The znode ahead was deleted, with the zxid of the deletion.
+    Deletion(Zxid),
     /// The watches could not be registered.
     NotRegistered,
+    Failure(LockError),
 }
 
 /// What is known about a znode ahead that is gone, or of which no event will come.
@@ -106,8 +108,8 @@ impl Line {
         Ok(place.session().confirms_event(place.path(), connections).await?)
     }
 
-    /// Waits until the znode ahead is gone. After `look_after` without an event, this checks
-    /// whether an event can arrive at all.
+    /// Waits until the znode ahead is gone. After `look_after` without that event, this checks
+    /// whether it can arrive at all.
     async fn wait_behind(
         &self,
         place: &mut Place,
@@ -124,49 +126,54 @@ impl Line {
         let mut registering = Some(sent);
         let mut last_change = None;
         loop {
-            let heard = hear(place, &watch, &mut registering);
-            let (zxid, event_type) = match tokio::time::timeout(*look_after, heard).await {
+            let heard = hear(place, &watch, &mut registering, &mut last_change);
+            match tokio::time::timeout(*look_after, heard).await {
                 Err(_) => match unreadable::look(place, self, &path, look_after).await? {
-                    ZnodeAhead::Present => continue,
+                    ZnodeAhead::Present => {}
                     ZnodeAhead::Gone => return Ok(Gone::without_event(connections)),
                 },
-                Ok(Heard::Event(event)) => event?,
+                Ok(Heard::Deletion(zxid)) => {
+                    let has_zxid = zxid > Zxid::ZERO;
+                    return Ok(Gone {
+                        connections,
+                        has_zxid,
+                        is_in_order: registering.is_none()
+                            && self.client.connection_count() == connections,
+                        was_in_front: last_change == Some(zxid) && has_zxid,
+                    });
+                }
                 // No event would ever arrive: the directory is listed again.
                 Ok(Heard::NotRegistered) => {
                     place.clear_own_watch();
                     return Ok(Gone::without_event(connections));
                 }
-            };
-            let has_zxid = zxid > Zxid::ZERO;
-            if event_type == EventType::NODE_DELETED {
-                return Ok(Gone {
-                    connections,
-                    has_zxid,
-                    is_in_order: registering.is_none()
-                        && self.client.connection_count() == connections,
-                    was_in_front: last_change == Some(zxid) && has_zxid,
-                });
+                Ok(Heard::Failure(error)) => return Err(error),
             }
-            last_change = Some(zxid);
         }
     }
 }
 
-/// Waits for the next event of the znode ahead, for the deletion of the own znode, or until the
-/// watches turn out not to be set.
+/// Waits for the deletion of the znode ahead, for that of the own znode, or until the watches turn out
+/// not to be set. `last_change` is the zxid of the last change of the znode ahead: a release that is
+/// announced is both events, which mostly are there together.
 async fn hear(
     place: &Place,
     ahead: &ZnodeWatch,
     registering: &mut Option<client::Sent<()>>,
+    last_change: &mut Option<Zxid>,
 ) -> Heard {
     std::future::poll_fn(|context| {
         // An event that arrived before the reply is handled before it.
-        match poll_event(place, ahead, context) {
-            Poll::Ready(Err(LockError::Client(error))) if error.is_retryable() => {
-                return Poll::Ready(Heard::NotRegistered);
-            }
-            Poll::Ready(event) => return Poll::Ready(Heard::Event(event)),
-            Poll::Pending => {}
+        while let Poll::Ready(event) = poll_event(place, ahead, context) {
+            return Poll::Ready(match event {
+                Ok((zxid, EventType::NODE_DELETED)) => Heard::Deletion(zxid),
+                Ok((zxid, _)) => {
+                    *last_change = Some(zxid);
+                    continue;
+                }
+                Err(LockError::Client(error)) if error.is_retryable() => Heard::NotRegistered,
+                Err(error) => Heard::Failure(error),
+            });
         }
         let Some(sent) = registering else { return Poll::Pending };
         match std::task::ready!(Pin::new(sent).poll(context)) {
@@ -175,7 +182,7 @@ async fn hear(
                 Poll::Pending
             }
             Err(error) if error.is_retryable() => Poll::Ready(Heard::NotRegistered),
-            Err(error) => Poll::Ready(Heard::Event(Err(error.into()))),
+            Err(error) => Poll::Ready(Heard::Failure(error.into())),
         }
     })
     .await
@@ -187,8 +194,11 @@ fn poll_event(
     ahead: &ZnodeWatch,
     context: &Context<'_>,
 ) -> Poll<Result<(Zxid, EventType), LockError>> {
-    if let Poll::Ready(lost) = place.poll_lost(WaiterId::ONLY, context) {
-        return Poll::Ready(Err(lost));
+    if place.is_lost() {
+        return Poll::Ready(Err(LockError::PlaceLost(place.path().to_owned())));
     }
-    ahead.poll_event(WaiterId::ONLY, context).map_err(LockError::from)
+    if let Poll::Ready(event) = ahead.poll_event(WaiterId::ONLY, context) {
+        return Poll::Ready(event.map_err(LockError::from));
+    }
+    place.poll_lost(WaiterId::ONLY, context).map(Err)
 }

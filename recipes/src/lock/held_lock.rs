@@ -6,10 +6,11 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytestring::ByteString;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use zoolet_protocol::{ErrorCode, Expect, MultiOp, MultiResult, Zxid};
@@ -33,7 +34,11 @@ pub(crate) struct HeldLock {
     token: Zxid,
     /// The owner of the lock; `None` for the permits of a semaphore.
     owner: Option<Owner>,
-    paths: Vec<String>,
+    /// The path of the first znode, which is the only one of most locks, and those of the others.
+    first_path: Option<ByteString>,
+    other_paths: Vec<ByteString>,
+    /// All paths as guards show them, once one was asked.
+    paths: OnceLock<Vec<String>>,
     parts: Mutex<Parts>,
     /// Notified when watches were cleared on which other tasks may wait.
     watches_cleared: Notify,
@@ -64,19 +69,22 @@ pub(crate) struct LockHandle {
 impl LockHandle {
     /// The first handle of a lock that is held by these places of one session.
     pub(crate) fn new(
-        session: &SessionClient,
+        session: SessionClient,
         token: Zxid,
         mut places: Vec<Place>,
         mut registrations: Vec<Registration>,
     ) -> Self {
         places.iter_mut().for_each(Place::claim);
-        let paths = places.iter().map(|place| place.path().to_owned()).collect();
+        let mut paths = places.iter().map(|place| place.shared_path().clone());
+        let (first_path, other_paths) = (paths.next(), paths.collect());
         let held = Some(Held { registrations: Vec::new(), places });
         let lock = Arc::new(HeldLock {
-            session: session.clone(),
+            session,
             token,
             owner: registrations.first().map(Registration::owner),
-            paths,
+            first_path,
+            other_paths,
+            paths: OnceLock::new(),
             parts: Mutex::new(Parts { handles: 1, held }),
             watches_cleared: Notify::new(),
         });
@@ -160,9 +168,9 @@ impl LockHandle {
         let one = places.pop().map(|place| {
             let is_last = places.is_empty();
             let of_one = if is_last { std::mem::take(&mut registrations) } else { Vec::new() };
-            Self::new(session, *token, vec![place], of_one)
+            Self::new(session.clone(), *token, vec![place], of_one)
         });
-        *self = Self::new(session, *token, places, registrations);
+        *self = Self::new(session.clone(), *token, places, registrations);
         one
     }
 
@@ -198,7 +206,7 @@ impl Drop for LockHandle {
 
 impl fmt::Debug for LockHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let paths = self.lock.paths.join(", ");
+        let paths = self.lock.paths().join(", ");
         write!(f, "{paths} ({:?}, fencing token {:#x})", self.lock.state(), self.lock.token.0)
     }
 }
@@ -223,12 +231,13 @@ impl HeldLock {
 
     /// The znodes.
     pub(crate) fn paths(&self) -> &[String] {
-        &self.paths
+        let all = || self.first_path.iter().chain(&self.other_paths);
+        self.paths.get_or_init(|| all().map(ToString::to_string).collect())
     }
 
     /// The first znode.
     pub(crate) fn path(&self) -> &str {
-        self.paths.first().map_or("", String::as_str)
+        self.first_path.as_deref().unwrap_or_default()
     }
 
     /// The owner of the lock, if it has one.
@@ -335,7 +344,7 @@ impl HeldLock {
 
     /// Waits until another client asks the holder to release the lock.
     pub(crate) async fn revocation_requested(&self) -> Result<(), LockError> {
-        revocation::requested(&self.session, &self.paths).await
+        revocation::requested(&self.session, self.paths()).await
     }
 
     /// Carries out writes only if the lock is held then.
@@ -346,7 +355,7 @@ impl HeldLock {
         if self.is_lost() {
             return Err(LockError::Lost(self.path().to_owned()));
         }
-        transaction(&self.session, &self.paths, ops).await
+        transaction(&self.session, self.paths(), ops).await
     }
 }
 

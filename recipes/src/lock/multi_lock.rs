@@ -195,7 +195,7 @@ impl InterProcessMultiLock {
             None => self.client.in_session(self.client.session_id()),
         };
         let token = places.first().map_or(Zxid::ZERO, Place::token);
-        MultiGuard { handle: LockHandle::new(&session, token, places, registrations) }
+        MultiGuard { handle: LockHandle::new(session, token, places, registrations) }
     }
 
     /// The lines in which owners are registered: those of the paths, or one without a

@@ -51,7 +51,7 @@ impl PendingPermits {
         self.path = None;
         let mut places = self.places(paths, token);
         until_proven(&mut places).await?;
-        let handle = LockHandle::new(&self.session, token, places, Vec::new());
+        let handle = LockHandle::new(self.session.clone(), token, places, Vec::new());
         Ok(Permits { handle })
     }
 

@@ -23,8 +23,8 @@ use tracing::subscriber::NoSubscriber;
 use super::held_lock::{HeldLock, LockHandle};
 use super::owner::Owner;
 use crate::error::LockError;
-use crate::line::LineId;
 use crate::line::order::PlaceKind;
+use crate::line::{LineId, LineKey};
 
 /// How long a task waits for a lock that it holds itself before a warning is logged: longer than
 /// most locks are held, and short enough for a developer whose test hangs.
@@ -67,6 +67,8 @@ impl Runner {
 #[derive(Debug)]
 struct Entry {
     id: u64,
+    /// Another line may have the same key.
+    line: LineId,
     lock: LockId,
     is_exclusive: bool,
     /// The lock, once it is held.
@@ -106,19 +108,18 @@ type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixing>>;
 
 #[derive(Debug, Default)]
 struct Registry {
-    entries: Map<(LineId, Owner), Vec<Entry>>,
+    entries: Map<(LineKey, Owner), Vec<Entry>>,
     /// The entries of the locks that a task or thread has acquired and not released: an index.
-    by_runner: Map<(LineId, Runner), Vec<(Owner, u64)>>,
+    by_runner: Map<(LineKey, Runner), Vec<(Owner, u64)>>,
 }
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 
 impl Registry {
     fn add(&mut self, line: &LineId, kind: &PlaceKind, lock: LockId, owner: Owner) -> Registration {
-        let entry =
-            Entry { id: next_id(), lock, is_exclusive: kind.is_exclusive, held: Weak::new() };
-        let id = entry.id;
-        self.entries.entry((line.clone(), owner)).or_default().push(entry);
+        let (id, is_exclusive) = (next_id(), kind.is_exclusive);
+        let entry = Entry { id, line: line.clone(), lock, is_exclusive, held: Weak::new() };
+        self.entries.entry((line.key(), owner)).or_default().push(entry);
         let held_by_runner = self.held_by_runner(line);
         Registration { line: line.clone(), owner, id, held_by_runner, runner: None }
     }
@@ -126,7 +127,7 @@ impl Registry {
     /// Removes a registration from the index of what its task or thread has acquired.
     fn remove_from_runner(&mut self, registration: &Registration) {
         let Some(runner) = registration.runner else { return };
-        let key = (registration.line.clone(), runner);
+        let key = (registration.line.key(), runner);
         if let MapEntry::Occupied(mut ids) = self.by_runner.entry(key) {
             ids.get_mut().retain(|(_, id)| *id != registration.id);
             if ids.get().is_empty() {
@@ -140,10 +141,10 @@ impl Registry {
         if self.by_runner.is_empty() {
             return Vec::new();
         }
-        let ids = self.by_runner.get(&(line.clone(), Runner::current()));
+        let ids = self.by_runner.get(&(line.key(), Runner::current()));
         let entry = |(owner, id): &(Owner, u64)| {
-            let entries = self.entries.get(&(line.clone(), *owner))?;
-            entries.iter().find(|entry| entry.id == *id)
+            let entries = self.entries.get(&(line.key(), *owner))?;
+            entries.iter().find(|entry| entry.id == *id && entry.line == *line)
         };
         let held = ids.into_iter().flatten().filter_map(entry);
         held.map(|entry| Weak::clone(&entry.held)).collect()
@@ -188,10 +189,11 @@ impl Registration {
         let mut passed: Vec<u64> = Vec::new();
         loop {
             let mut registry = REGISTRY.lock();
-            let entries = registry.entries.get(&(line.clone(), owner));
+            let entries = registry.entries.get(&(line.key(), owner));
             let conflicts: Vec<_> = entries
                 .into_iter()
                 .flatten()
+                .filter(|entry| entry.line == *line)
                 .filter(|entry| entry.lock == lock || entry.is_exclusive || kind.is_exclusive)
                 .filter(|entry| !passed.contains(&entry.id))
                 .map(|entry| (entry.id, entry.lock, entry.is_exclusive, Weak::clone(&entry.held)))
@@ -231,11 +233,11 @@ impl Registration {
         let runner = Runner::current();
         let mut registry = REGISTRY.lock();
         registry.remove_from_runner(self);
-        let entries = registry.entries.get_mut(&(self.line.clone(), self.owner));
+        let entries = registry.entries.get_mut(&(self.line.key(), self.owner));
         if let Some(entry) = entries.into_iter().flatten().find(|entry| entry.id == self.id) {
             entry.held = Arc::downgrade(held);
         }
-        let of_runner = registry.by_runner.entry((self.line.clone(), runner)).or_default();
+        let of_runner = registry.by_runner.entry((self.line.key(), runner)).or_default();
         of_runner.push((self.owner, self.id));
         self.runner = Some(runner);
     }
@@ -267,7 +269,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut registry = REGISTRY.lock();
-        let key = (self.line.clone(), self.owner);
+        let key = (self.line.key(), self.owner);
         if let MapEntry::Occupied(mut entries) = registry.entries.entry(key) {
             entries.get_mut().retain(|entry| entry.id != self.id);
             if entries.get().is_empty() {
@@ -282,8 +284,8 @@ impl Drop for Registration {
 /// be acquired again.
 pub(crate) fn held_by(line: &LineId, lock: LockId, owner: Owner) -> Option<LockHandle> {
     let registry = REGISTRY.lock();
-    let entries = registry.entries.get(&(line.clone(), owner))?;
-    let of_lock = entries.iter().filter(|entry| entry.lock == lock);
+    let entries = registry.entries.get(&(line.key(), owner))?;
+    let of_lock = entries.iter().filter(|entry| entry.lock == lock && entry.line == *line);
     let held: Vec<_> = of_lock.map(|entry| Weak::clone(&entry.held)).collect();
     drop(registry);
     held.iter().find_map(|held| LockHandle::another_of(&held.upgrade()?))
@@ -292,8 +294,8 @@ pub(crate) fn held_by(line: &LineId, lock: LockId, owner: Owner) -> Option<LockH
 /// Whether anyone holds a lock by a lock object.
 pub(crate) fn is_held(line: &LineId, lock: LockId) -> bool {
     let registry = REGISTRY.lock();
-    let of_line = registry.entries.iter().filter(|((of_line, _), _)| of_line == line);
-    let of_lock = of_line.flat_map(|(_, entries)| entries).filter(|entry| entry.lock == lock);
+    let all = registry.entries.values().flatten();
+    let of_lock = all.filter(|entry| entry.lock == lock && entry.line == *line);
     let held: Vec<_> = of_lock.map(|entry| Weak::clone(&entry.held)).collect();
     drop(registry);
     held.iter().filter_map(Weak::upgrade).any(|held| !held.is_lost())
