@@ -31,16 +31,20 @@ pub(crate) enum Failure {
     )]
     NoServer(String, String),
     #[error(
-        "{server} takes no more connections ({cause}). By default ZooKeeper and zoolet serve take 60 \
+        "{0} takes no more connections. By default ZooKeeper and zoolet serve take 60 \
          from one address: start the server with maxClientCnxns=0 or --max-client-cnxns 0, or \
          measure with fewer clients"
     )]
-    NoMoreConnections { server: String, cause: String },
+    NoMoreConnections(String),
     #[error(
-        "this process can open no more connections ({cause}): raise the limit of open files, which \
-         `ulimit -n` tells, or measure with fewer clients"
+        "this process can open no more connections: raise the limit of open files, which `ulimit -n` \
+         tells, or measure with fewer clients"
     )]
-    NoMoreHere { cause: String },
+    NoMoreHere,
+    #[error(
+        "{server} is gone: the connection was lost for {seconds} s. What was created may be left"
+    )]
+    Gone { server: String, seconds: u64 },
     #[error("{0} is there already; name a znode that is not: it is deleted at the end")]
     Exists(String),
     #[error("the znode above {0} is not there; create it, or name another --path")]
@@ -70,12 +74,10 @@ impl Failure {
             Self::Violated { .. } | Self::Oversold { .. } | Self::Report { .. } => 1,
             Self::Usage(_) | Self::Tls(_) | Self::Sasl(_) => 2,
             Self::Exists(_) | Self::NoParent(_) => 2,
-            Self::NoServer(..) => 69,
+            Self::NoServer(..) | Self::Gone { .. } => 69,
             Self::Refused(LockError::Client(error)) if error.is(ErrorCode::NO_AUTH) => 77,
-            Self::Refused(_) | Self::Silent { .. } | Self::NoMoreConnections { .. } => 70,
-            Self::System(_) | Self::NoMoreHere { .. } | Self::Certificates(_) | Self::OwnTls(_) => {
-                71
-            }
+            Self::Refused(_) | Self::Silent { .. } | Self::NoMoreConnections(_) => 70,
+            Self::System(_) | Self::NoMoreHere | Self::Certificates(_) | Self::OwnTls(_) => 71,
             Self::AuthFailed(_) => 77,
             Self::Interrupted => 130,
         })

@@ -21,7 +21,7 @@ use super::metrics::{BYTES, CPU, MEMORY, PER_SECOND};
 use super::outcome::Outcome;
 use super::report::{Across, Bars, Plot, Story};
 use super::run::Workload;
-use super::server::{BenchServer, unpanicked};
+use super::server::{BenchServer, unpanicked, work_for};
 use super::values::{Label, Metric, Part, Unit, Value, grouped};
 
 /// The options. The help text of the command is on its variant in the list of commands.
@@ -105,11 +105,11 @@ impl Workload for Plan {
                 tasks.spawn(worker.run(Arc::clone(&phase)));
             }
         }
-        tokio::time::sleep(self.warm_up).await;
+        work_for(self.warm_up, &mut tasks).await?;
         let (before, cpu_before) = (server.carried(), server.process.cpu_time());
         phase.store(MEASURED, Ordering::SeqCst);
         let begin = now();
-        tokio::time::sleep(self.duration).await;
+        work_for(self.duration, &mut tasks).await?;
         phase.store(OVER, Ordering::SeqCst);
         let (carried, seconds) = (server.carried().since(before), begin.elapsed().as_secs_f64());
         let cpu = server.process.cpu_time_since(cpu_before);

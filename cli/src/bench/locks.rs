@@ -18,7 +18,7 @@ use super::metrics::{BYTES, CPU, EVENTS, PER_SECOND, REQUESTS};
 use super::outcome::{Outcome, Row};
 use super::report::{Plot, Story};
 use super::run::Workload;
-use super::server::{BenchServer, unpanicked};
+use super::server::{BenchServer, unpanicked, work_for};
 use super::values::{Label, Part, grouped};
 use crate::server_options::values;
 
@@ -148,11 +148,11 @@ impl Workload for Locks {
             let lock = point.kind.lock(client, &path)?;
             tasks.spawn(in_turns(lock, exclusion, Arc::clone(&phase)));
         }
-        tokio::time::sleep(self.warm_up).await;
+        work_for(self.warm_up, &mut tasks).await?;
         let (before, cpu_before) = (server.carried(), server.process.cpu_time());
         phase.is_measured.store(true, Ordering::SeqCst);
         let begin = now();
-        tokio::time::sleep(self.duration).await;
+        work_for(self.duration, &mut tasks).await?;
         phase.is_measured.store(false, Ordering::SeqCst);
         let (carried, seconds) = (server.carried().since(before), begin.elapsed().as_secs_f64());
         let cpu = server.process.cpu_time_since(cpu_before);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zoolet_client::tls::ClientTls;
-use zoolet_client::{Client, Error, Hosts};
+use zoolet_client::{Client, ConnectError, ConnectionState, Error, Hosts};
 use zoolet_protocol::{Dial, ErrorCode};
 
 use super::certificates::Certificates;
@@ -27,6 +27,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long to wait for the server to end a session.
 const GOODBYE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often to look at the end whether the server is still there.
+const CONNECTION_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often to look whether requests are under way, and how often in a row none may be.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
@@ -315,8 +318,18 @@ impl BenchServer {
         tokio::time::timeout(SILENCE_MAX, future).await.map_err(silent)
     }
 
-    /// Ends all sessions and deletes what was created.
-    pub(crate) async fn clean_up(mut self) -> Result<(), Failure> {
+    /// Ends all sessions and deletes what was created. Gives up when the server is gone.
+    pub(crate) async fn clean_up(self) -> Result<(), Failure> {
+        let (name, observer) = (self.name.clone(), self.observer.clone());
+        tokio::select! {
+            cleaned = self.delete_all() => cleaned,
+            () = lost(&observer) => {
+                Err(Failure::Gone { server: name, seconds: GOODBYE_WITHIN.as_secs() })
+            }
+        }
+    }
+
+    async fn delete_all(mut self) -> Result<(), Failure> {
         close(std::mem::take(&mut self.clients)).await;
         let mut tries = 0;
         loop {
@@ -329,6 +342,16 @@ impl BenchServer {
         }
         let _ = tokio::time::timeout(GOODBYE_WITHIN, self.observer.close()).await;
         Ok(())
+    }
+}
+
+/// Returns when the client has had no connection for [`GOODBYE_WITHIN`].
+async fn lost(client: &Client) {
+    let mut without = Duration::ZERO;
+    while without < GOODBYE_WITHIN {
+        tokio::time::sleep(CONNECTION_LOOK_INTERVAL).await;
+        let is_connected = client.state().borrow().is_some_and(ConnectionState::is_connected);
+        without = if is_connected { Duration::ZERO } else { without + CONNECTION_LOOK_INTERVAL };
     }
 }
 
@@ -346,6 +369,21 @@ pub(crate) fn unpanicked<T>(joined: Result<T, tokio::task::JoinError>) -> T {
     match joined {
         Ok(result) => result,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// Waits while tasks work that do not end by themselves.
+///
+/// # Errors
+///
+/// At once, that of the first task that fails.
+pub(crate) async fn work_for<T: 'static>(
+    time: Duration,
+    tasks: &mut JoinSet<Result<T, Failure>>,
+) -> Result<(), Failure> {
+    match tokio::time::timeout(time, tasks.join_next()).await {
+        Ok(Some(ended)) => unpanicked(ended).map(drop),
+        Ok(None) | Err(_) => Ok(()),
     }
 }
 
@@ -376,13 +414,11 @@ fn no_server(error: Error, name: &str) -> Failure {
 /// As [`no_server`], of a server to which another client has connected before.
 fn no_more(error: Error, server: String, is_elsewhere: bool) -> Failure {
     match error {
-        Error::Unreachable(cause) => {
-            let cause = cause.to_string();
-            if is_elsewhere {
-                Failure::NoMoreConnections { server, cause }
-            } else {
-                Failure::NoMoreHere { cause }
-            }
+        Error::Unreachable(ConnectError::Closed(_)) if is_elsewhere => {
+            Failure::NoMoreConnections(server)
+        }
+        Error::Unreachable(ConnectError::Closed(_) | ConnectError::Other(_)) if !is_elsewhere => {
+            Failure::NoMoreHere
         }
         error => no_server(error, &server),
     }

@@ -321,6 +321,26 @@ async fn a_server_that_takes_no_more_connections_is_told_from_one_that_is_not_th
     assert!(!ended.stderr.contains("is one running there"), "{}", ended.stderr);
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_bench_ends_when_its_server_has_gone() {
+    let server = server().await;
+    let address = server.reachable().to_string();
+    let args = ["bench", "load", "--server", &address, "--duration", "1h", "--warm-up", "0"];
+    let child = command(&[&args[..], &["--sessions", "2"]].concat()).spawn().unwrap();
+    within_limit(async {
+        while znodes(&server).await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    server.end("KILL").await;
+    let output = within_limit(child.wait_with_output()).await.unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(70), "{stderr}");
+    assert!(stderr.contains("connection was lost"), "{stderr}");
+}
+
 #[tokio::test]
 async fn a_lock_that_is_named_twice_is_measured_once() {
     let args = ["herd", "--waiters", "1,1", "--hand-offs", "1", "--rounds", "1", "--lock"];
