@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::RwLockUpgradableReadGuard;
+use parking_lot::{RwLockUpgradableReadGuard, RwLockWriteGuard};
 use zoolet_protocol::SessionId;
 
 use super::hooks::ServerTxn;
@@ -109,7 +109,8 @@ impl Engine {
         let effects = self.commit(&mut state, &txn.into(), received, None, &mut wakers);
         self.tell_hooks(ServerTxn::Expiry(liveness.session), effects.zxid);
         self.registry.remove_session(liveness.session);
-        drop(state);
+        // Those who wait go first: the next expiry would otherwise have the lock before they have woken.
+        RwLockWriteGuard::unlock_fair(state);
         tracing::info!(
             session = %liveness.session,
             address = liveness.address_text(),
