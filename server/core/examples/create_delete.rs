@@ -20,21 +20,28 @@
 //! - `frozen ZNODES`: what a snapshot costs the writes: the median and the ninth decile of the times of
 //!   the freeze and of the first change after it.
 //! - `watches COUNT`: watches of this many paths, and creates that fire them.
+//! - `plain SIBLINGS [COUNT]`: the same as `pairs`, with the reply encoded, in turn with a plain tree that
+//!   checks and knows nothing (`measure/plain.rs`).
+//! - `grown ZNODES`: creates while one directory grows, in the order of their names and in any, in turn
+//!   with the same plain tree.
 
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
 mod measure;
+#[path = "measure/plain.rs"]
+mod plain;
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use zoolet_core::{ConnectionId, Core, Effects, Requester, Settings};
 use zoolet_protocol::{
-    Acl, Create, CreateFlags, CreateKind, Delete, Expect, Lookup, MultiOp, Response, SessionId,
-    SetData, Watch, Write, Xid,
+    Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, Expect, Lookup, MultiOp, ReplyHeader,
+    Response, SessionId, SetData, Watch, Write, Xid, encode_reply,
 };
 
 use self::measure::{cpu_ns, print_since, resident_bytes};
+use self::plain::Plain;
 
 const SESSION: SessionId = SessionId(1);
 const CHILDREN_PER_DIRECTORY: usize = 1_000;
@@ -56,6 +63,15 @@ impl Tree {
     fn write(&mut self, write: &Write) -> Effects {
         let decided = self.core.decide(write, &self.requester, 0);
         self.core.apply_decided(&decided)
+    }
+
+    /// Carries out a write, encodes the reply and returns it.
+    fn answer(&mut self, write: &Write, out: &mut BytesMut) -> Result<Response, ErrorCode> {
+        let Effects { zxid, reply, .. } = self.write(write);
+        let header = ReplyHeader { xid: self.requester.xid, zxid, err: ErrorCode::OK };
+        out.clear();
+        encode_reply(&header, reply.as_ref().unwrap_or(&Response::Empty), out);
+        reply
     }
 
     /// Creates a znode and returns its path.
@@ -118,6 +134,82 @@ fn pairs(siblings: usize, count: usize) {
     let begin_ns = cpu_ns();
     pairs_measured(&mut tree, count);
     print_since(begin_ns, &format!("create and delete beside {siblings}"), count);
+}
+
+/// How often what is compared takes turns.
+const TURNS: usize = 3;
+
+/// What [`pairs_measured`] does, with the replies encoded.
+#[inline(never)]
+fn answered_pairs_measured(tree: &mut Tree, count: usize) {
+    let create = create("/dir/lock-", CreateFlags::EPHEMERAL_SEQUENTIAL);
+    let mut reply = BytesMut::with_capacity(256);
+    for _ in 0..count {
+        let Ok(Response::Path(path)) = tree.answer(&create, &mut reply) else { panic!("refused") };
+        let deleted = Write::Op(MultiOp::Delete(Delete { path, version: Expect::Any }));
+        assert!(tree.answer(&deleted, &mut reply).is_ok());
+    }
+}
+
+#[inline(never)]
+fn plain_pairs_measured(plain: &mut Plain, count: usize) {
+    for _ in 0..count {
+        let path = plain.create_sequential("/dir/lock-", DATA);
+        plain.delete(&path);
+    }
+}
+
+fn beside_plain(siblings: usize, count: usize) {
+    let mut tree = Tree::new();
+    tree.fill("/dir", siblings);
+    let mut plain = Plain::new("/dir");
+    for _ in 0..siblings {
+        plain.create_sequential("/dir/lock-", DATA);
+    }
+    for _ in 0..TURNS {
+        let begin_ns = cpu_ns();
+        plain_pairs_measured(&mut plain, count);
+        print_since(begin_ns, &format!("plain: create and delete beside {siblings}"), count);
+        let begin_ns = cpu_ns();
+        answered_pairs_measured(&mut tree, count);
+        print_since(begin_ns, &format!("this tree: create and delete beside {siblings}"), count);
+    }
+}
+
+#[inline(never)]
+fn plain_creates_measured(plain: &mut Plain, paths: &[String]) {
+    paths.iter().for_each(|path| plain.create(path, DATA));
+}
+
+#[inline(never)]
+fn answered_creates_measured(tree: &mut Tree, writes: &[Write]) {
+    let mut reply = BytesMut::with_capacity(256);
+    for write in writes {
+        assert!(tree.answer(write, &mut reply).is_ok());
+    }
+}
+
+fn grown(znodes: usize) {
+    let path = |number: usize| format!("/dir/{number:010}");
+    for (order, paths) in [
+        ("in order", (0..znodes).map(path).collect::<Vec<_>>()),
+        ("any order", shuffled(znodes).map(path).collect()),
+    ] {
+        let creates: Vec<_> =
+            paths.iter().map(|path| create(path, CreateFlags::PERSISTENT)).collect();
+        for _ in 0..TURNS {
+            let mut plain = Plain::new("/dir");
+            let begin_ns = cpu_ns();
+            plain_creates_measured(&mut plain, &paths);
+            print_since(begin_ns, &format!("plain: create, {order}"), znodes);
+            drop(plain);
+            let mut tree = Tree::new();
+            tree.create("/dir", CreateFlags::PERSISTENT);
+            let begin_ns = cpu_ns();
+            answered_creates_measured(&mut tree, &creates);
+            print_since(begin_ns, &format!("this tree: create, {order}"), znodes);
+        }
+    }
 }
 
 fn wide(children: usize) {
@@ -245,10 +337,12 @@ fn main() {
         (Some("wide"), Some(children)) => wide(children),
         (Some("frozen"), Some(znodes)) => frozen(znodes),
         (Some("watches"), Some(count)) => watches(count),
+        (Some("plain"), Some(siblings)) => beside_plain(siblings, number(2).unwrap_or(1_000_000)),
+        (Some("grown"), Some(znodes)) => grown(znodes),
         (Some("cold"), Some(znodes)) => cold(znodes, number(2).unwrap_or(100_000)),
         _ => eprintln!(
             "create_delete pairs SIBLINGS [COUNT] | wide CHILDREN | cold ZNODES [COUNT] | frozen ZNODES | \
-             watches COUNT"
+             watches COUNT | plain SIBLINGS [COUNT] | grown ZNODES"
         ),
     }
 }
