@@ -6,10 +6,12 @@ use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use sha1::{Digest, Sha1};
 
 use crate::id::integer_newtype;
+use crate::jute::{Decode, Encode, Parsed, length_prefixed, within};
 use crate::record;
 
 /// A set of permissions. As in ZooKeeper, unknown bits are kept.
@@ -109,24 +111,55 @@ impl fmt::Debug for Permissions {
 
 integer_newtype!(Permissions(i32));
 
-record! {
-    /// An identity: a scheme, and an id in that scheme.
-    ///
-    /// Either part may be null on the wire. ZooKeeper decodes such an identity and refuses it with
-    /// [`ErrorCode::INVALID_ACL`](crate::ErrorCode::INVALID_ACL).
-    ///
-    /// ```
-    /// use zoolet_protocol::Id;
-    ///
-    /// assert_eq!(Id::new("world", "anyone").to_string(), "world:anyone");
-    /// ```
-    #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub struct Id {
-        /// `world`, `digest`, `ip`, `auth`, `sasl`, `x509`, or the scheme of another provider.
-        pub scheme: Option<ByteString>,
-        /// The id, in the format of the scheme.
-        pub id: Option<ByteString>,
+/// An identity: a scheme, and an id in that scheme.
+///
+/// Either part may be null on the wire. ZooKeeper decodes such an identity and refuses it with
+/// [`ErrorCode::INVALID_ACL`](crate::ErrorCode::INVALID_ACL).
+///
+/// ```
+/// use zoolet_protocol::Id;
+///
+/// assert_eq!(Id::new("world", "anyone").to_string(), "world:anyone");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id {
+    /// `world`, `digest`, `ip`, `auth`, `sasl`, `x509`, or the scheme of another provider.
+    pub scheme: Option<ByteString>,
+    /// The id, in the format of the scheme.
+    pub id: Option<ByteString>,
+}
+
+impl Decode for Id {
+    const MIN_BYTES: usize = 8;
+
+    fn decode<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
+        let (input, scheme) = within("Id", part(frame, input))?;
+        let (input, id) = within("Id", part(frame, input))?;
+        Ok((input, Self { scheme, id }))
     }
+}
+
+impl Encode for Id {
+    fn encode(&self, out: &mut BytesMut) {
+        self.scheme.encode(out);
+        self.id.encode(out);
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.scheme.encoded_len() + self.id.encoded_len()
+    }
+}
+
+/// A part of an identity. Those of `world:anyone`, which most lists have and nothing else, take
+/// nothing of the frame.
+fn part<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Option<ByteString>> {
+    let (rest, text) = length_prefixed(input)?;
+    let known = match text {
+        Some(b"world") => "world",
+        Some(b"anyone") => "anyone",
+        _ => return Option::decode(frame, input),
+    };
+    Ok((rest, Some(ByteString::from_static(known))))
 }
 
 impl Id {

@@ -278,7 +278,7 @@ impl Encode for bool {
 }
 
 /// The bytes of a string or buffer. `None` for the length -1, which is null.
-fn length_prefixed(input: &[u8]) -> Parsed<'_, Option<&[u8]>> {
+pub(crate) fn length_prefixed(input: &[u8]) -> Parsed<'_, Option<&[u8]>> {
     let (input, length) = run(be_i32, input)?;
     match usize::try_from(length) {
         Ok(length_bytes) if length_bytes <= input.len() => run(take(length_bytes).map(Some), input),

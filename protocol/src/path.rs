@@ -1,7 +1,9 @@
 //! Paths: [`RawPath`] as it came over the wire, and [`ZPath`], which is valid.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -21,35 +23,91 @@ use crate::jute::{Decode, Encode, Parsed};
 /// assert_eq!(RawPath::from("/a//b").text(), Some("/a//b"));
 /// assert_eq!(RawPath::NULL.text(), None);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RawPath(pub Option<ByteString>);
+#[derive(Clone)]
+pub struct RawPath(Text);
+
+#[derive(Clone)]
+enum Text {
+    Received(Option<ByteString>),
+    /// That of a znode, whose memory a reply shares.
+    Valid(ZPath),
+}
 
 impl RawPath {
     /// The null string, length -1.
-    pub const NULL: Self = Self(None);
+    pub const NULL: Self = Self(Text::Received(None));
 
     /// The text, or `None` for null.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
-        self.0.as_deref()
+        match &self.0 {
+            Text::Received(text) => text.as_deref(),
+            Text::Valid(path) => Some(path),
+        }
+    }
+}
+
+impl PartialEq for RawPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Eq for RawPath {}
+
+impl PartialOrd for RawPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for RawPath {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text().cmp(&other.text())
+    }
+}
+
+impl Hash for RawPath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text().hash(state);
+    }
+}
+
+impl fmt::Debug for RawPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RawPath").field(&self.text()).finish()
     }
 }
 
 impl From<&str> for RawPath {
     fn from(path: &str) -> Self {
-        Self(Some(path.into()))
+        ByteString::from(path).into()
     }
 }
 
 impl From<String> for RawPath {
     fn from(path: String) -> Self {
-        Self(Some(path.into()))
+        ByteString::from(path).into()
+    }
+}
+
+impl From<ByteString> for RawPath {
+    fn from(path: ByteString) -> Self {
+        Some(path).into()
+    }
+}
+
+impl From<Option<ByteString>> for RawPath {
+    /// `None` is null.
+    fn from(path: Option<ByteString>) -> Self {
+        Self(Text::Received(path))
     }
 }
 
 impl From<&ZPath> for RawPath {
+    /// The two share one allocation.
     fn from(path: &ZPath) -> Self {
-        path.as_str().into()
+        Self(Text::Valid(path.clone()))
     }
 }
 
@@ -64,17 +122,20 @@ impl Decode for RawPath {
 
     fn decode<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, text) = Option::<ByteString>::decode(frame, input)?;
-        Ok((input, Self(text)))
+        Ok((input, Self(Text::Received(text))))
     }
 }
 
 impl Encode for RawPath {
     fn encode(&self, out: &mut BytesMut) {
-        self.0.encode(out);
+        match &self.0 {
+            Text::Received(text) => text.encode(out),
+            Text::Valid(path) => path.encode(out),
+        }
     }
 
     fn encoded_len(&self) -> usize {
-        self.0.encoded_len()
+        4 + self.text().map_or(0, str::len)
     }
 }
 
@@ -92,8 +153,21 @@ impl Encode for RawPath {
 /// assert_eq!(ZPath::parse("/a/../b").unwrap_err().to_string(), "\"/a/../b\": a component is \"..\"");
 /// # Ok::<(), zoolet_protocol::PathError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Eq, PartialOrd, Ord)]
 pub struct ZPath(Arc<str>);
+
+impl PartialEq for ZPath {
+    /// Clones are seen to be equal without a look at their text, which in a large tree no cache holds.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl Hash for ZPath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl ZPath {
     /// `/`.
@@ -333,6 +407,22 @@ mod tests {
         for path in ["/", "/a", "/a/b", "/...", "/.a", "/ ", "/ä", "/中文", "/\u{a0}"] {
             assert_eq!(validate(path), Ok(()), "{path:?}");
         }
+    }
+
+    #[test]
+    fn a_path_of_a_znode_is_the_same_as_one_that_was_received() {
+        let valid = RawPath::from(&ZPath::parse("/a/b").unwrap());
+        let received = RawPath::from("/a/b");
+        assert_eq!((&valid, valid.cmp(&received)), (&received, Ordering::Equal));
+        assert_eq!(format!("{valid:?} {valid}"), format!("{received:?} {received}"));
+        let encoded = |path: &RawPath| {
+            let mut out = BytesMut::new();
+            path.encode(&mut out);
+            assert_eq!(out.len(), path.encoded_len());
+            out
+        };
+        assert_eq!(encoded(&valid), encoded(&received));
+        assert!(valid > RawPath::NULL && valid != RawPath::NULL);
     }
 
     #[test]

@@ -317,7 +317,7 @@ pub fn into_incoming(mut frame: Bytes) -> Result<Incoming, DecodeError> {
     }
     let Some((event_type, state)) = plain_event(body) else { return decode_incoming(&frame) };
     frame.advance(body_at + EVENT_PATH_AT);
-    let path = RawPath(ByteString::try_from(frame).ok());
+    let path = RawPath::from(ByteString::try_from(frame).ok());
     Ok(Incoming::Event { zxid: header.zxid, event: WatchedEvent { event_type, state, path } })
 }
 

@@ -559,7 +559,7 @@ fn response(op: &MultiOp, result: MultiResult) -> Response {
         (
             MultiOp::Create(Create { kind: CreateKind::Create, .. }),
             MultiResult::Create(path) | MultiResult::Create2(path, _),
-        ) => Response::Path(zoolet_protocol::RawPath(Some(path))),
+        ) => Response::Path(path.into()),
         (_, MultiResult::Create2(path, stat)) => Response::PathStat(path, stat),
         (_, MultiResult::SetData(stat)) => Response::Stat(stat),
         _ => Response::Empty,

@@ -54,7 +54,7 @@ pub(super) fn text(text: &str) -> Result<Option<ByteString>, ValueError> {
 
 /// Parses a path, which need not be valid.
 pub(super) fn path(argument: &str) -> Result<RawPath, ValueError> {
-    text(argument).map(RawPath)
+    text(argument).map(RawPath::from)
 }
 
 /// Parses data: `null`, a text with escapes, or `bytes:N` for N bytes.

@@ -346,7 +346,7 @@ pub(crate) fn names() -> impl Strategy<Value = Names> {
 }
 
 pub(crate) fn path() -> impl Strategy<Value = RawPath> {
-    option::weighted(0.9, text()).prop_map(RawPath)
+    option::weighted(0.9, text()).prop_map(RawPath::from)
 }
 
 /// Any version except `Exactly(-1)`, which cannot be encoded: -1 means any version.

@@ -287,7 +287,7 @@ impl Place {
 
     /// The operations of a multi that delete the znode.
     pub(crate) fn delete_ops(&self) -> Vec<MultiOp> {
-        let path = RawPath(Some(self.path.clone()));
+        let path = RawPath::from(self.path.clone());
         let delete = MultiOp::Delete(Delete { path: path.clone(), version: Expect::Any });
         if !self.announces_release {
             return vec![delete];

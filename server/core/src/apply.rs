@@ -9,8 +9,7 @@
 use bytes::Bytes;
 use hashbrown::HashMap;
 use zoolet_protocol::{
-    ErrorCode, EventType, MultiResult, RawPath, Response, SessionId, Stat, WatchedEvent, ZPath,
-    Zxid,
+    ErrorCode, EventType, MultiResult, Response, SessionId, Stat, WatchedEvent, ZPath, Zxid,
 };
 
 use crate::acl::{AclList, Identities};
@@ -220,7 +219,7 @@ impl Core {
                 Ok(Response::Multi(results.collect()))
             }
             op => match self.carry_out(op, looked_up, header, &mut events) {
-                MultiResult::Create(path) => Ok(Response::Path(RawPath(Some(path)))),
+                MultiResult::Create(path) => Ok(Response::Path(path.into())),
                 MultiResult::Create2(path, stat) => Ok(Response::PathStat(path, stat)),
                 MultiResult::SetData(stat) => Ok(Response::Stat(stat)),
                 MultiResult::Error(code) => Err(code),
