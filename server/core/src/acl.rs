@@ -9,13 +9,13 @@ mod authenticate;
 mod digest;
 mod identities;
 mod ip;
+mod lists;
 mod sasl;
 mod x509;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use bytestring::ByteString;
 use hashbrown::{HashMap, HashSet};
 use zoolet_protocol::{Acl, ErrorCode, Id, Permissions};
 
@@ -24,83 +24,10 @@ pub use self::authenticate::{
     check_ensemble_name,
 };
 pub use self::identities::Identities;
+pub use self::lists::AclList;
+pub(crate) use self::lists::AclLists;
 use crate::limits::{ACL_ENTRIES_MAX, IDENTITY_BYTES_MAX};
 use crate::settings::Settings;
-use crate::shared_set::SharedSet;
-
-/// An access control list. All znodes with the same list share one copy.
-///
-/// ```
-/// use zoolet_core::{AclList, Identities};
-/// use zoolet_protocol::Permissions;
-///
-/// assert!(AclList::OPEN.permits(Permissions::READ, &Identities::default()));
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct AclList(Option<SharedList>);
-
-/// A pointer of one word, because each znode has one.
-type SharedList = Arc<Arc<[Acl]>>;
-
-impl AclList {
-    /// The list of the built-in znodes, which permits everyone everything. It is not stored in
-    /// snapshots; a list with the same entry that a client has set is.
-    pub const OPEN: Self = Self(None);
-
-    /// Whether the list gives one of `identities` one of the permissions in `wanted`. An empty list
-    /// permits everything, as in ZooKeeper.
-    #[must_use]
-    pub fn permits(&self, wanted: Permissions, identities: &Identities) -> bool {
-        let Some(entries) = &self.0 else {
-            return true;
-        };
-        entries.is_empty()
-            || entries
-                .iter()
-                .any(|entry| entry.permissions.intersects(wanted) && matches(&entry.id, identities))
-            || identities.are_super()
-    }
-
-    /// Whether the list gives everyone one of the permissions in `wanted`.
-    #[must_use]
-    pub fn permits_everyone(&self, wanted: Permissions) -> bool {
-        self.permits(wanted, &Identities::default())
-    }
-
-    /// The address of a list that takes longer to evaluate than to look up. Two lists that exist at
-    /// the same time have different addresses.
-    pub(crate) fn long_address(&self) -> Option<usize> {
-        let entries = self.0.as_ref().filter(|entries| entries.len() >= LONG_LIST_ENTRIES_MIN)?;
-        Some(Arc::as_ptr(entries) as usize)
-    }
-
-    /// The entries, as `getACL` shows them.
-    #[must_use]
-    pub fn to_vec(&self) -> Vec<Acl> {
-        self.0.as_ref().map_or_else(|| vec![Acl::open()], |entries| entries.to_vec())
-    }
-
-    /// The entries that a client has set. `None` for [`AclList::OPEN`].
-    #[must_use]
-    pub fn entries(&self) -> Option<&[Acl]> {
-        self.0.as_ref().map(|entries| &***entries)
-    }
-
-    /// The entries as `getACL` shows them to a client without the permission `ADMIN`: without the
-    /// hashes of the digest scheme.
-    #[must_use]
-    pub fn to_masked_vec(&self) -> Vec<Acl> {
-        let mut entries = self.to_vec();
-        for entry in &mut entries {
-            if entry.id.scheme.as_deref() == Some("digest") {
-                let id = entry.id.id.as_deref().unwrap_or_default();
-                let user = id.split_once(':').map_or(id, |(user, _)| user);
-                entry.id.id = Some(format!("{user}:x").into());
-            }
-        }
-        entries
-    }
-}
 
 /// Whether the identity of an entry matches one of a connection's.
 fn matches(id: &Id, identities: &Identities) -> bool {
@@ -155,65 +82,6 @@ impl<'a> Authorizer<'a> {
             .or_insert_with(|| (list.clone(), list.permits(wanted, self.identities)));
         *permits
     }
-}
-
-/// One shared copy of each access control list that is in use.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AclLists {
-    lists: SharedSet<SharedList>,
-    /// The list that was asked for last. Most clients set the same list again and again.
-    last: Option<SharedList>,
-    /// The lists that were added since a part of all lists was last swept.
-    added: usize,
-}
-
-/// After so many new lists, those that no znode uses are dropped from one part of all lists: some six
-/// are looked at for each new one, and none waits until all were looked at.
-const ADDED_PER_SWEEP: usize = 64;
-
-impl AclLists {
-    /// Whether `list` is the shared copy of its entries, so that equal lists use memory once.
-    pub(crate) fn share(&self, list: &AclList) -> bool {
-        let Some(entries) = &list.0 else { return true };
-        self.lists.get(entries).is_some_and(|shared| Arc::ptr_eq(shared, entries))
-    }
-
-    /// The list that was asked for last, if it is the one of `entry` alone, which everyone has.
-    pub(crate) fn last_of_everyone(&self, entries: &[Acl]) -> Option<Arc<[Acl]>> {
-        let last = self.last.as_ref().filter(|last| ****last == *entries)?;
-        matches!(entries, [entry] if entry.id.is("world", "anyone")).then(|| Arc::clone(&**last))
-    }
-
-    /// The shared copy of `entries`.
-    pub(crate) fn intern(&mut self, entries: &Arc<[Acl]>) -> AclList {
-        if let Some(last) = &self.last
-            && (Arc::ptr_eq(&**last, entries) || **last == *entries)
-        {
-            return AclList(Some(Arc::clone(last)));
-        }
-        if let Some(list) = self.lists.get(entries) {
-            self.last = Some(Arc::clone(list));
-            return AclList(Some(Arc::clone(list)));
-        }
-        self.last = None;
-        if self.added >= ADDED_PER_SWEEP {
-            self.lists.clean_next_part(|list| Arc::strong_count(list) > 1);
-            self.added = 0;
-        }
-        self.added += 1;
-        // The texts are copied, so that a list does not keep the frame alive in which it came.
-        let own = Arc::new(entries.iter().map(detached).collect::<Arc<[Acl]>>());
-        self.lists.insert(Arc::clone(&own));
-        self.last = Some(Arc::clone(&own));
-        AclList(Some(own))
-    }
-}
-
-/// A copy of an entry that shares no memory with it.
-fn detached(entry: &Acl) -> Acl {
-    let part = |part: &Option<ByteString>| part.as_deref().map(ByteString::from);
-    let id = Id { scheme: part(&entry.id.scheme), id: part(&entry.id.id) };
-    Acl { permissions: entry.permissions, id }
 }
 
 /// The list that is stored when a client sets `acl` (`fixupACL`): without repeated entries, with
@@ -330,34 +198,6 @@ mod tests {
             assert_eq!(authorizer.permits(&own, Permissions::READ), Ok(()));
             assert_eq!(authorizer.permits(&own, Permissions::WRITE), Err(ErrorCode::NO_AUTH));
         }
-    }
-
-    #[test]
-    fn the_list_that_was_asked_for_last_is_found_only_if_it_needs_no_check() {
-        let mut lists = AclLists::default();
-        let (open, own) = ([Acl::open()], [entry("digest", "a:b")]);
-        assert_eq!(lists.last_of_everyone(&open), None);
-        let shared = lists.intern(&open.clone().into());
-        let last = lists.last_of_everyone(&open).expect("it was the last");
-        assert_eq!(shared.entries().map(<[Acl]>::as_ptr), Some(last.as_ptr()));
-        let readable = [Acl { permissions: Permissions::READ, ..Acl::open() }];
-        assert_eq!(lists.last_of_everyone(&readable), None);
-        let shared = lists.intern(&own.clone().into());
-        assert!(lists.share(&shared));
-        assert_eq!(lists.last_of_everyone(&own), None, "whether it may be set depends on who asks");
-        assert_eq!(lists.last_of_everyone(&open), None);
-    }
-
-    #[test]
-    fn an_unused_list_that_was_asked_for_last_is_dropped_like_others() {
-        let mut lists = AclLists::default();
-        for user in 0..2 * ADDED_PER_SWEEP {
-            drop(
-                lists
-                    .intern(&[Acl { permissions: Permissions::READ, id: self::user(user) }].into()),
-            );
-        }
-        assert!(lists.lists.len() <= ADDED_PER_SWEEP, "{}", lists.lists.len());
     }
 
     fn entry(scheme: &'static str, id: &'static str) -> Acl {
