@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn check_finds_an_ephemeral_that_its_session_does_not_own() {
         let mut core = filled();
-        core.sessions.disown(SessionId(1), "/ephemeral");
+        core.sessions.disown(SessionId(1), &ZPath::parse("/ephemeral").unwrap());
         assert_eq!(found(&core), ["the ephemerals of session 0x1 do not list /ephemeral"]);
     }
 

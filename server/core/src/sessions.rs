@@ -118,11 +118,11 @@ impl Sessions {
     }
 
     /// Takes one path off the ephemerals of `session`.
-    pub(crate) fn disown(&mut self, session: SessionId, path: &str) {
+    pub(crate) fn disown(&mut self, session: SessionId, path: &ZPath) {
         let Some(owned) = self.owned.get_mut(session) else { return };
         self.ephemerals -= usize::from(owned.remove(path));
-        if owned.is_empty() {
-            self.forget_if_nothing(session);
+        if owned.is_empty() && !self.contain(session) {
+            self.owned.remove(session);
         }
     }
 

@@ -2,15 +2,20 @@
 //!
 //! Each comparison reads the text of a path, which in a large tree no cache holds. So a path that
 //! comes after all others, as that of a new sequential znode does, is compared with the last one
-//! only. The chunks of a set that grows at its end are full, so that it takes about half the memory
-//! of a `BTreeSet`. A small set that becomes empty keeps its memory: the next path needs no
-//! allocation.
+//! only, and the chunk of any other is found by keys that are beside each other. The chunks of a set
+//! that grows at its end are full, so that it takes about half the memory of a `BTreeSet`. A small
+//! set that becomes empty keeps its memory: the next path needs no allocation.
 //!
 //! Beside its paths a chunk can keep what is derived from them, until they change.
+
+mod chunk;
 
 use std::cmp::Ordering;
 
 use zoolet_protocol::ZPath;
+
+pub(crate) use self::chunk::{Chunk, Derived};
+use self::chunk::{Key, Link};
 
 /// The paths of a chunk. An insertion moves those after it within the chunk, which takes some
 /// nanoseconds.
@@ -20,46 +25,12 @@ const CHUNK: usize = 128;
 /// two ephemerals, again and again.
 const KEPT_PATHS_MAX: usize = 4;
 
-/// What is derived from the paths of a chunk.
-pub(crate) trait Derived: Default {
-    /// What all that is derived has in common.
-    type Shared: Default;
-
-    /// Forgets everything, because the paths change.
-    fn forget(&mut self, shared: &mut Self::Shared);
-}
-
-/// Nothing.
-impl Derived for () {
-    type Shared = ();
-
-    fn forget(&mut self, (): &mut ()) {}
-}
-
 /// The paths, each once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SortedPaths<D = ()> {
     /// No chunk is empty, but for the only one of an empty set.
-    chunks: Vec<Chunk<D>>,
+    chunks: Vec<Link<D>>,
     len: usize,
-}
-
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Chunk<D> {
-    pub(crate) paths: Vec<ZPath>,
-    pub(crate) derived: D,
-}
-
-impl<D: Derived> Chunk<D> {
-    fn new(paths: Vec<ZPath>) -> Self {
-        Self { paths, derived: D::default() }
-    }
-
-    /// The paths, to be changed.
-    fn paths_mut(&mut self, shared: &mut D::Shared) -> &mut Vec<ZPath> {
-        self.derived.forget(shared);
-        &mut self.paths
-    }
 }
 
 impl SortedPaths {
@@ -69,7 +40,7 @@ impl SortedPaths {
     }
 
     /// Removes a path. Returns whether it was in the set.
-    pub(crate) fn remove(&mut self, path: &str) -> bool {
+    pub(crate) fn remove(&mut self, path: &ZPath) -> bool {
         self.remove_in(path, &mut ())
     }
 }
@@ -89,7 +60,12 @@ impl<D: Derived> SortedPaths<D> {
         if self.chunks.len() < 2 {
             return 0;
         }
-        match search(self.chunks.len(), |index| self.chunks[index].paths[0].as_str().cmp(path)) {
+        let key = Key::of::<D>(path);
+        let compare = |index: usize| {
+            let link = &self.chunks[index];
+            link.least.cmp(&key).then_with(|| link.paths()[0].as_str().cmp(path))
+        };
+        match search(self.chunks.len(), compare) {
             Ok(index) => index,
             Err(after) => after.saturating_sub(1),
         }
@@ -98,35 +74,56 @@ impl<D: Derived> SortedPaths<D> {
     /// [`SortedPaths::insert`] with what all chunks share.
     pub(crate) fn insert_in(&mut self, path: ZPath, shared: &mut D::Shared) -> bool {
         let Some(last) = self.chunks.last_mut() else {
-            self.chunks = vec![Chunk::new(vec![path])];
+            self.chunks = vec![Link::first(path)];
             self.len = 1;
             return true;
         };
-        if last.paths.last().is_none_or(|last| *last < path) {
-            match last.paths.len() {
-                CHUNK => self.chunks.push(Chunk::new(vec![path])),
+        if last.paths().last().is_none_or(|last| *last < path) {
+            match last.paths().len() {
+                CHUNK => self.chunks.push(Link::of(vec![path])),
                 _ => last.paths_mut(shared).push(path),
             }
-            self.len += 1;
-            return true;
+        } else {
+            let index = self.chunk_of(&path);
+            let Err(place) = search_in(self.chunks[index].paths(), &path) else { return false };
+            self.insert_at(index, place, path, shared);
         }
-        let mut index = self.chunk_of(&path);
-        let Err(mut place) = search_in(&self.chunks[index].paths, &path) else { return false };
-        let paths = self.chunks[index].paths_mut(shared);
-        if paths.len() == CHUNK {
-            let upper = paths.split_off(CHUNK / 2);
-            self.chunks.insert(index + 1, Chunk::new(upper));
-            if place > CHUNK / 2 {
-                (index, place) = (index + 1, place - CHUNK / 2);
-            }
-        }
-        self.chunks[index].paths.insert(place, path);
         self.len += 1;
         true
     }
 
+    /// Inserts a path at its place in a chunk, which may be full.
+    fn insert_at(
+        &mut self,
+        mut index: usize,
+        mut place: usize,
+        path: ZPath,
+        shared: &mut D::Shared,
+    ) {
+        if self.chunks[index].paths().len() == CHUNK {
+            if place == CHUNK {
+                // Paths that come one after the other fill their chunks also in the middle.
+                (index, place) = (index + 1, 0);
+                if self.chunks.get(index).is_none_or(|next| next.paths().len() == CHUNK) {
+                    return self.chunks.insert(index, Link::of(vec![path]));
+                }
+            } else {
+                let upper = self.chunks[index].paths_mut(shared).split_off(CHUNK / 2);
+                self.chunks.insert(index + 1, Link::of(upper));
+                if place > CHUNK / 2 {
+                    (index, place) = (index + 1, place - CHUNK / 2);
+                }
+            }
+        }
+        let link = &mut self.chunks[index];
+        if place == 0 {
+            link.least = link.least.min(Key::of::<D>(&path));
+        }
+        link.paths_mut(shared).insert(place, path);
+    }
+
     /// [`SortedPaths::remove`] with what all chunks share.
-    pub(crate) fn remove_in(&mut self, path: &str, shared: &mut D::Shared) -> bool {
+    pub(crate) fn remove_in(&mut self, path: &ZPath, shared: &mut D::Shared) -> bool {
         let Some((index, place)) = self.at_an_end(path).or_else(|| self.place_of(path)) else {
             return false;
         };
@@ -148,17 +145,17 @@ impl<D: Derived> SortedPaths<D> {
 
     /// Where a path is, if it is the first or the last one, as the znodes of those that hold a lock
     /// and of those that give up are.
-    fn at_an_end(&self, path: &str) -> Option<(usize, usize)> {
-        let (first, last) = (&self.chunks.first()?.paths, &self.chunks.last()?.paths);
-        if last.last()?.as_str() == path {
+    fn at_an_end(&self, path: &ZPath) -> Option<(usize, usize)> {
+        let (first, last) = (self.chunks.first()?.paths(), self.chunks.last()?.paths());
+        if last.last()? == path {
             return Some((self.chunks.len() - 1, last.len() - 1));
         }
-        (first.first()?.as_str() == path).then_some((0, 0))
+        (first.first()? == path).then_some((0, 0))
     }
 
     fn place_of(&self, path: &str) -> Option<(usize, usize)> {
         let index = self.chunk_of(path);
-        Some((index, search_in(&self.chunks.get(index)?.paths, path).ok()?))
+        Some((index, search_in(self.chunks.get(index)?.paths(), path).ok()?))
     }
 
     /// Removes all paths. Of the memory it keeps that of a few.
@@ -167,25 +164,28 @@ impl<D: Derived> SortedPaths<D> {
         self.len = 0;
         self.chunks.truncate(1);
         match self.chunks.first_mut() {
-            Some(only) if only.paths.capacity() <= KEPT_PATHS_MAX => only.paths.clear(),
+            Some(only) if only.chunk.paths.capacity() <= KEPT_PATHS_MAX => {
+                only.chunk.paths.clear();
+                only.least = Key::default();
+            }
             _ => self.chunks = Vec::new(),
         }
     }
 
     /// Forgets what is derived from the paths.
     fn forget(&mut self, shared: &mut D::Shared) {
-        self.chunks.iter_mut().for_each(|chunk| chunk.derived.forget(shared));
+        self.chunks.iter_mut().for_each(|link| link.chunk.derived.forget(shared));
     }
 
     /// Merges a chunk that has few paths with a neighbour, if that has few too, so that a set that
     /// becomes smaller takes less memory.
     fn merge(&mut self, index: usize, shared: &mut D::Shared) {
         for lower in [index.checked_sub(1), Some(index)].into_iter().flatten() {
-            let (Some(chunk), Some(next)) = (self.chunks.get(lower), self.chunks.get(lower + 1))
+            let (Some(link), Some(next)) = (self.chunks.get(lower), self.chunks.get(lower + 1))
             else {
                 continue;
             };
-            if chunk.paths.len() + next.paths.len() <= CHUNK / 2 {
+            if link.paths().len() + next.paths().len() <= CHUNK / 2 {
                 let mut next = self.chunks.remove(lower + 1);
                 let next = next.paths_mut(shared);
                 self.chunks[lower].paths_mut(shared).append(next);
@@ -198,7 +198,8 @@ impl<D: Derived> SortedPaths<D> {
     pub(crate) fn retain(&mut self, shared: &mut D::Shared, mut keep: impl FnMut(&ZPath) -> bool) {
         self.forget(shared);
         let mut kept = Self::default();
-        for path in std::mem::take(&mut self.chunks).into_iter().flat_map(|chunk| chunk.paths) {
+        let chunks = std::mem::take(&mut self.chunks).into_iter();
+        for path in chunks.flat_map(|link| link.chunk.paths) {
             if keep(&path) {
                 kept.insert_in(path, shared);
             }
@@ -214,23 +215,24 @@ impl<D: Derived> SortedPaths<D> {
     pub(crate) fn since<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a ZPath> + use<'a, D> {
         let index = self.chunk_of(path);
         let (first, others) = match self.chunks.get(index) {
-            Some(chunk) => {
-                let place = search_in(&chunk.paths, path).unwrap_or_else(|place| place);
-                (&chunk.paths[place..], &self.chunks[index + 1..])
+            Some(link) => {
+                let paths = link.paths();
+                let place = search_in(paths, path).unwrap_or_else(|place| place);
+                (&paths[place..], &self.chunks[index + 1..])
             }
             None => Default::default(),
         };
-        first.iter().chain(others.iter().flat_map(|chunk| &chunk.paths))
+        first.iter().chain(others.iter().flat_map(Link::paths))
     }
 
     /// The paths in their order.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &ZPath> {
-        self.chunks.iter().flat_map(|chunk| &chunk.paths)
+        self.chunks.iter().flat_map(Link::paths)
     }
 
     /// The paths in their order, in chunks.
-    pub(crate) fn chunks(&self) -> &[Chunk<D>] {
-        &self.chunks
+    pub(crate) fn chunks(&self) -> impl ExactSizeIterator<Item = &Chunk<D>> {
+        self.chunks.iter().map(|link| &*link.chunk)
     }
 }
 
@@ -280,41 +282,110 @@ mod tests {
         ZPath::parse(&format!("/a/{number:05}")).unwrap()
     }
 
-    /// Compares with the set of the standard library.
-    fn check(paths: &SortedPaths, wanted: &BTreeSet<ZPath>) {
-        assert!(paths.iter().eq(wanted) && paths.iter().rev().eq(wanted.iter().rev()));
-        assert_eq!((paths.len(), paths.is_empty()), (wanted.len(), wanted.is_empty()));
-        let is_right = |chunk: &Chunk<_>| (1..=CHUNK).contains(&chunk.paths.len());
-        assert!(paths.chunks.iter().all(is_right) || (paths.is_empty() && paths.chunks.len() == 1));
+    /// Paths of which what distinguishes them is the last part, as in a directory.
+    #[derive(Debug, Clone, Default)]
+    struct OfDirectory;
+
+    impl Derived for OfDirectory {
+        type Shared = ();
+
+        fn distinct_part(path: &str) -> &str {
+            path.rsplit('/').next().unwrap_or_default()
+        }
+
+        fn forget(&mut self, (): &mut ()) {}
     }
 
-    #[test]
-    fn it_agrees_with_a_set_of_the_standard_library() {
+    /// Compares with the set of the standard library.
+    fn check<D: Derived<Shared = ()>>(paths: &SortedPaths<D>, wanted: &BTreeSet<ZPath>) {
+        assert!(paths.iter().eq(wanted) && paths.iter().rev().eq(wanted.iter().rev()));
+        assert_eq!((paths.len(), paths.is_empty()), (wanted.len(), wanted.is_empty()));
+        let is_right = |link: &Link<D>| (1..=CHUNK).contains(&link.paths().len());
+        assert!(paths.chunks.iter().all(is_right) || (paths.is_empty() && paths.chunks.len() == 1));
+        let mut before = Key::default();
+        for link in &paths.chunks {
+            assert!(before <= link.least, "{before:?} {:?}", link.least);
+            for path in link.paths() {
+                before = Key::of::<D>(path);
+                assert!(link.least <= before, "{path} {:?}", link.least);
+            }
+        }
+    }
+
+    /// Changes a set and one of the standard library in the same way, and compares them.
+    fn compare<D: Derived<Shared = ()>>(range: u32, path: impl Fn(u32) -> ZPath) {
         // A fixed sequence of pseudo-random numbers.
-        let mut state = 7_u32;
+        let mut state = range;
         let mut next = |below: u32| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 8) % below
         };
-        for range in [3, CHUNK as u32, 3_000] {
-            let (mut paths, mut wanted) = (SortedPaths::<()>::default(), BTreeSet::new());
+        let (mut paths, mut wanted) = (SortedPaths::<D>::default(), BTreeSet::new());
+        for round in 0..3 {
             for step in 0..4 * range {
                 // The set grows at first, and shrinks later.
-                let path = path(next(range));
+                let path_of_step = path(next(range));
                 if next(4 * range) > step {
-                    assert_eq!(paths.insert(path.clone()), wanted.insert(path));
+                    let is_new = wanted.insert(path_of_step.clone());
+                    assert_eq!(paths.insert_in(path_of_step, &mut ()), is_new);
                 } else {
-                    assert_eq!(paths.remove(&path), wanted.remove(&path));
+                    let was_there = wanted.remove(&path_of_step);
+                    assert_eq!(paths.remove_in(&path_of_step, &mut ()), was_there);
                 }
-                let path = self::path(next(range));
+                let path = path(next(range));
                 assert_eq!(paths.contains(&path), wanted.contains(&path));
-                if step % 16 == 0 {
+                if step % (range / 40).max(16) == 0 {
                     check(&paths, &wanted);
                     assert!(paths.since(&path).eq(wanted.range(path..)));
                 }
             }
             check(&paths, &wanted);
+            // A run of paths that are in order, in the middle of the others, and one out of order.
+            for number in (range / 3..range / 2).chain((0..range / 4).rev()) {
+                assert_eq!(paths.insert_in(path(number), &mut ()), wanted.insert(path(number)));
+            }
+            check(&paths, &wanted);
+            // The first ones go, and then all, so that the next round begins with kept memory.
+            let gone: Vec<_> = match round {
+                0 => wanted.iter().take(wanted.len() / 2).cloned().collect(),
+                _ => wanted.iter().cloned().collect(),
+            };
+            for path in gone {
+                assert!(paths.remove_in(&path, &mut ()) && wanted.remove(&path));
+            }
+            check(&paths, &wanted);
         }
+    }
+
+    #[test]
+    fn it_agrees_with_a_set_of_the_standard_library() {
+        for range in [3, CHUNK as u32, 3_000] {
+            compare::<()>(range, path);
+            compare::<OfDirectory>(range, path);
+        }
+    }
+
+    #[test]
+    fn paths_whose_keys_are_equal_are_in_order() {
+        let parse = |path: String| ZPath::parse(&path).unwrap();
+        // A key has sixteen bytes: all are equal, or those of a hundred paths, or names of which one is
+        // the beginning of another.
+        let equal = |n: u32| parse(format!("/a/a-long-name-that-is-the-same-{n:05}"));
+        let hundreds = |n: u32| parse(format!("/a/{:04}-and-eleven-more-{:02}", n / 100, n % 100));
+        let beginnings = |n: u32| parse(format!("/a/{}{}", "b".repeat(n as usize % 40), n / 40));
+        for range in [40, 1_000] {
+            compare::<OfDirectory>(range, equal);
+            compare::<OfDirectory>(range, hundreds);
+            compare::<OfDirectory>(range, beginnings);
+            compare::<()>(range, equal);
+            compare::<()>(range, beginnings);
+        }
+        // Bytes beyond those of ASCII, and paths of different depths, as a session may own.
+        let depths = |n: u32| {
+            let name = ["ä", "€", "z", "-"][n as usize % 4];
+            parse(format!("{}/{name}{}", "/a".repeat(n as usize / 4 % 9), n / 36))
+        };
+        compare::<()>(1_000, depths);
     }
 
     #[test]
@@ -341,9 +412,9 @@ mod tests {
     fn a_set_that_had_few_paths_keeps_its_memory_and_one_that_had_many_does_not() {
         let mut paths = SortedPaths::<()>::default();
         assert!(paths.insert(path(1)) && paths.remove(&path(1)));
-        let kept = paths.chunks[0].paths.as_ptr();
+        let kept = paths.chunks[0].paths().as_ptr();
         assert!(paths.insert(path(2)));
-        assert_eq!(paths.chunks[0].paths.as_ptr(), kept);
+        assert_eq!(paths.chunks[0].paths().as_ptr(), kept);
         (3..9).for_each(|number| assert!(paths.insert(path(number))));
         (2..9).for_each(|number| assert!(paths.remove(&path(number))));
         assert!(paths.is_empty() && paths.chunks.is_empty());

@@ -137,7 +137,7 @@ mod tests {
 
         let mut tree = filled();
         tree.insert(znode("/a/c", AclList::OPEN));
-        children(&mut tree).remove("/a/c", &mut CachedBytes::default());
+        children(&mut tree).remove(&path("/a/c"), &mut CachedBytes::default());
         assert_eq!(found(&tree), ["the children of /a do not list /a/c"]);
     }
 

@@ -38,7 +38,7 @@ impl Children {
         self.paths.insert_in(path, cached);
     }
 
-    pub(super) fn remove(&mut self, path: &str, cached: &mut CachedBytes) {
+    pub(super) fn remove(&mut self, path: &ZPath, cached: &mut CachedBytes) {
         self.list.take();
         self.paths.remove_in(path, cached);
     }
@@ -181,7 +181,7 @@ mod tests {
     fn with_memory(all: &AllChildren) -> usize {
         let keeps = |number: &&NonZeroU32| {
             let (chunk, slot) = at(**number);
-            !all.chunks[chunk][slot].paths.chunks().is_empty()
+            all.chunks[chunk][slot].paths.chunks().len() > 0
         };
         all.free.iter().filter(keeps).count()
     }

@@ -21,6 +21,11 @@ pub(crate) struct CachedNames(OnceLock<Names>);
 impl Derived for CachedNames {
     type Shared = CachedBytes;
 
+    /// The name: the paths of all children begin with that of their parent.
+    fn distinct_part(path: &str) -> &str {
+        path.rsplit('/').next().unwrap_or_default()
+    }
+
     fn forget(&mut self, cached: &mut CachedBytes) {
         if let Some(names) = self.0.take() {
             *cached.0.get_mut() -= CachedBytes::of(&names);
@@ -65,13 +70,14 @@ impl CachedBytes {
 
 /// The encoded names of all children in their order, and whether all of them are cached by now.
 pub(super) fn of(paths: &ChildPaths, cached: &CachedBytes) -> (Names, bool) {
-    match paths.chunks() {
-        [] => (Names::EMPTY, true),
-        [chunk] => of_chunk(chunk, cached, CACHED_SHORT_LISTS_BYTES_MAX),
-        chunks => {
+    let mut chunks = paths.chunks();
+    match (chunks.len(), chunks.next()) {
+        (_, None) => (Names::EMPTY, true),
+        (1, Some(chunk)) => of_chunk(chunk, cached, CACHED_SHORT_LISTS_BYTES_MAX),
+        _ => {
             let mut all_cached = true;
-            let names: Vec<_> = chunks
-                .iter()
+            let names: Vec<_> = paths
+                .chunks()
                 .map(|chunk| {
                     let (names, is_cached) = of_chunk(chunk, cached, CACHED_LISTS_BYTES_MAX);
                     all_cached &= is_cached;
@@ -157,7 +163,7 @@ mod tests {
         assert_eq!(paths.chunks().len(), 10);
         let lists = |paths: &ChildPaths, cached: &CachedBytes| {
             let names = |chunk: &_| of_chunk(chunk, cached, CACHED_LISTS_BYTES_MAX).0;
-            paths.chunks().iter().map(names).collect::<Vec<_>>()
+            paths.chunks().map(names).collect::<Vec<_>>()
         };
         let before = lists(&paths, &cached);
         assert!(paths.remove_in(&path(5 * 128 + 7), &mut cached));
