@@ -6,12 +6,16 @@
 //! already; at the end of the log the state is the same as without the repetition, as with
 //! ZooKeeper's `DataTree.processTxn`.
 
+mod done;
+
 use bytes::Bytes;
 use hashbrown::HashMap;
 use zoolet_protocol::{
-    ErrorCode, EventType, MultiResult, Response, SessionId, Stat, WatchedEvent, ZPath, Zxid,
+    CreateKind, ErrorCode, EventType, MultiResult, Response, SessionId, Stat, WatchedEvent, ZPath,
+    Zxid,
 };
 
+use self::done::Done;
 use crate::acl::{AclList, Identities};
 use crate::core::Core;
 use crate::ephemeral_owner::EphemeralType;
@@ -215,64 +219,55 @@ impl Core {
             }
             TxnOp::Multi(ops) => {
                 let none = LookedUp::default();
-                let results = ops.iter().map(|op| self.carry_out(op, none, header, &mut events));
+                let results = ops
+                    .iter()
+                    .map(|op| Done::result(self.carry_out(op, none, header, &mut events)));
                 Ok(Response::Multi(results.collect()))
             }
-            op => match self.carry_out(op, looked_up, header, &mut events) {
-                MultiResult::Create(path) => Ok(Response::Path(path.into())),
-                MultiResult::Create2(path, stat) => Ok(Response::PathStat(path, stat)),
-                MultiResult::SetData(stat) => Ok(Response::Stat(stat)),
-                MultiResult::Error(code) => Err(code),
-                _ => Ok(Response::Empty),
-            },
+            op => self.carry_out(op, looked_up, header, &mut events).map(Done::response),
         };
         self.last_zxid = self.last_zxid.max(txn.zxid);
         Effects { zxid: txn.zxid, reply, events, ended }
     }
 
     /// Carries out a single operation or one of a multi.
-    fn carry_out(
+    fn carry_out<'a>(
         &mut self,
-        op: &TxnOp,
+        op: &'a TxnOp,
         looked_up: LookedUp,
         header: Header,
         events: &mut Vec<FiredEvent>,
-    ) -> MultiResult {
+    ) -> Result<Done<'a>, ErrorCode> {
         match op {
             TxnOp::Create(create) => self.create(create, looked_up, header, events),
             TxnOp::Delete { path } | TxnOp::DeleteContainer { path } => {
-                match self.delete(path, looked_up, header, events) {
-                    Some(()) => MultiResult::Delete,
-                    None => MultiResult::Error(ErrorCode::NO_NODE),
-                }
+                let deleted = self.delete(path, looked_up, header, events);
+                deleted.map(|()| Done::Deleted).ok_or(ErrorCode::NO_NODE)
             }
             TxnOp::SetData { path, data, version } => {
                 let place = self.tree.place(looked_up, path);
-                match self.set_data(path, place, (data.as_ref(), *version), header, events) {
-                    Some(stat) => MultiResult::SetData(stat),
-                    None => MultiResult::Error(ErrorCode::NO_NODE),
-                }
+                let set = self.set_data(path, place, (data.as_ref(), *version), header, events);
+                set.map(Done::Set).ok_or(ErrorCode::NO_NODE)
             }
-            TxnOp::Check { .. } => MultiResult::Check,
-            TxnOp::Error(code) => MultiResult::Error(*code),
+            TxnOp::Check { .. } => Ok(Done::Checked),
+            TxnOp::Error(code) => Err(*code),
             other => unreachable!("{} stands alone", other.op_code()),
         }
     }
 
-    fn create(
+    fn create<'a>(
         &mut self,
-        create: &CreateTxn,
+        create: &'a CreateTxn,
         looked_up: LookedUp,
         header: Header,
         events: &mut Vec<FiredEvent>,
-    ) -> MultiResult {
+    ) -> Result<Done<'a>, ErrorCode> {
         let path = &create.path;
         let acl = self.tree.acl_lists().intern(&create.acl);
-        let Some(parent) = path.parent() else {
+        let Some(places) = self.tree.places(looked_up, path) else {
             self.tree.update(path, |root| root.acl = acl);
-            return MultiResult::Error(ErrorCode::NODE_EXISTS);
+            return Err(ErrorCode::NODE_EXISTS);
         };
-        let places = self.tree.places(looked_up, path, parent);
         if places.znode.has_znode() {
             self.tree.update_at(places.znode, |znode| znode.acl = acl);
             // A snapshot of ZooKeeper's may hold a znode, but not yet the change of its parent.
@@ -281,7 +276,7 @@ impl Core {
                 let raise = |parent: &mut Znode| raise_cversion(parent, cversion, header.zxid);
                 self.tree.update_at(places.parent, raise);
             }
-            return MultiResult::Error(ErrorCode::NODE_EXISTS);
+            return Err(ErrorCode::NODE_EXISTS);
         }
         let ephemeral_type =
             EphemeralType::of_created(create.kind, create.ephemeral, header.session);
@@ -289,7 +284,10 @@ impl Core {
         let bytes = create.data.as_ref().map_or(0, Bytes::len) as i64;
         let owner = ephemeral_type.into();
         let znode = Znode::created(path.clone(), data, acl, owner, header.zxid, header.time_ms);
-        let stat = znode.stat();
+        let done = match create.kind {
+            CreateKind::Create => Done::Created(path),
+            _ => Done::CreatedWithStat(path, znode.stat()),
+        };
         let inserted = self.tree.insert_at(places, znode, |parent| {
             let cversion = match create.parent_cversion {
                 CreateTxn::PARENT_CVERSION_UNKNOWN => parent.stat.cversion.wrapping_add(1),
@@ -298,7 +296,7 @@ impl Core {
             raise_cversion(parent, cversion, header.zxid);
         });
         if inserted.is_none() {
-            return MultiResult::Error(ErrorCode::NO_NODE);
+            return Err(ErrorCode::NO_NODE);
         }
         self.index(ephemeral_type, path);
         match QuotaZnode::at(path) {
@@ -309,13 +307,12 @@ impl Core {
             _ => {}
         }
         self.quotas.count(&mut self.tree, path, Change { count: 1, bytes });
-        self.fire(EventType::NODE_CREATED, path, Table::Data, events);
-        self.fire_children(parent, events);
-        let path = path.as_str().into();
-        match create.kind {
-            zoolet_protocol::CreateKind::Create => MultiResult::Create(path),
-            _ => MultiResult::Create2(path, stat),
+        if !self.watches.is_empty() {
+            let hash = places.znode.hash();
+            self.fire(EventType::NODE_CREATED, (path, hash), Table::Data, events);
+            self.fire_children((path, places.parent.hash()), events);
         }
+        Ok(done)
     }
 
     /// Lists a znode that the server deletes by itself, so that it is found when its time has come.
@@ -341,8 +338,7 @@ impl Core {
         header: Header,
         events: &mut Vec<FiredEvent>,
     ) -> Option<()> {
-        let parent = path.parent()?;
-        let places = self.tree.places(looked_up, path, parent);
+        let places = self.tree.places(looked_up, path)?;
         let znode = self.tree.remove_at(places, path, |parent| {
             parent.stat.pzxid = parent.stat.pzxid.max(header.zxid);
         })?;
@@ -361,8 +357,10 @@ impl Core {
         }
         let bytes = -(znode.data_length() as i64);
         self.quotas.count(&mut self.tree, path, Change { count: -1, bytes });
-        self.fire_deleted(path, &znode.acl, events);
-        self.fire_children(parent, events);
+        if !self.watches.is_empty() {
+            self.fire_deleted((path, places.znode.hash()), &znode.acl, events);
+            self.fire_children((path, places.parent.hash()), events);
+        }
         Some(())
     }
 
@@ -385,10 +383,11 @@ impl Core {
         }
         self.quotas.count_deleted(&mut self.tree, gone.iter());
         if !self.watches.is_empty() {
-            for znode in &gone {
-                self.fire_deleted(&znode.path, &znode.acl, events);
-                let parent = znode.path.parent().expect("the root is not an ephemeral");
-                self.fire_children(parent, events);
+            let hasher = self.tree.hasher().clone();
+            for Znode { path, acl, .. } in &gone {
+                self.fire_deleted((path, hasher.hash(path)), acl, events);
+                let parent = path.parent().expect("the root is not an ephemeral");
+                self.fire_children((path, hasher.hash(parent)), events);
             }
         }
     }
@@ -412,19 +411,19 @@ impl Core {
             (znode.stat(), bytes)
         })?;
         self.quotas.count(&mut self.tree, path, Change { count: 0, bytes });
-        self.fire(EventType::NODE_DATA_CHANGED, path, Table::Data, events);
+        self.fire(EventType::NODE_DATA_CHANGED, (path, place.hash()), Table::Data, events);
         Some(stat)
     }
 
-    /// Fires the watches of a znode that exists.
+    /// Fires the watches of a znode that exists. The path has its hash beside it.
     fn fire(
         &mut self,
         event_type: EventType,
-        path: &str,
+        (path, hash): (&str, u32),
         table: Table,
         events: &mut Vec<FiredEvent>,
     ) {
-        let receivers = self.watches.trigger(path, table);
+        let receivers = self.watches.trigger(path, hash, table);
         if receivers.is_empty() {
             return;
         }
@@ -434,16 +433,24 @@ impl Core {
 
     /// Fires the data and child watches of a deleted znode. Each connection receives one event,
     /// even if it has watches in both tables.
-    fn fire_deleted(&mut self, path: &str, acl: &AclList, events: &mut Vec<FiredEvent>) {
-        let data = self.watches.trigger(path, Table::Data);
-        let mut child = self.watches.trigger(path, Table::Child);
+    fn fire_deleted(
+        &mut self,
+        (path, hash): (&str, u32),
+        acl: &AclList,
+        events: &mut Vec<FiredEvent>,
+    ) {
+        let data = self.watches.trigger(path, hash, Table::Data);
+        let mut child = self.watches.trigger(path, hash, Table::Child);
         child.retain(|connection| data.binary_search(connection).is_err());
         self.report(EventType::NODE_DELETED, path, data, acl, events);
         self.report(EventType::NODE_DELETED, path, child, acl, events);
     }
 
-    fn fire_children(&mut self, parent: &str, events: &mut Vec<FiredEvent>) {
-        self.fire(EventType::NODE_CHILDREN_CHANGED, parent, Table::Child, events);
+    /// Fires the child watches of the parent of a znode that came or went. The parent's hash is beside
+    /// the path.
+    fn fire_children(&mut self, (path, hash): (&ZPath, u32), events: &mut Vec<FiredEvent>) {
+        let Some(parent) = path.parent() else { return };
+        self.fire(EventType::NODE_CHILDREN_CHANGED, (parent, hash), Table::Child, events);
     }
 
     fn report(

@@ -66,12 +66,8 @@ impl<K: Id, V> ById<K, V> {
     where
         V: Default,
     {
-        let (hash, is_it) = (id.hash(), |(other, _): &(K, V)| *other == id);
-        if self.entries.find(hash, is_it).is_none() {
-            self.entries.insert(hash, (id, V::default()));
-        }
-        let entry = self.entries.find_mut(hash, is_it);
-        entry.map(|(_, value)| value).expect("it is there by now")
+        let new = || (id, V::default());
+        &mut self.entries.get_or_insert_with(id.hash(), |(other, _)| *other == id, new).1
     }
 
     pub(crate) fn remove(&mut self, id: K) -> Option<V> {

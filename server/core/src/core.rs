@@ -101,14 +101,15 @@ impl Core {
     /// The state of a new server: the built-in znodes, and zxid 0.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
+        let tree = Tree::new();
         Self {
             settings,
-            tree: Tree::new(),
+            watches: Watches::new(tree.hasher().clone()),
+            tree,
             sessions: Sessions::default(),
             quotas: Quotas::default(),
             containers: BTreeSet::new(),
             ttls: BTreeSet::new(),
-            watches: Watches::default(),
             last_zxid: Zxid::ZERO,
         }
     }

@@ -48,6 +48,7 @@ mod check;
 mod core;
 mod ephemeral_owner;
 mod parts;
+mod path_hash;
 mod prepare;
 mod quota;
 mod read;

@@ -7,6 +7,7 @@
 //! so that it reads none of the entries, which no cache holds.
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 /// The entries for each part, on average. A part has half of that to twice that, which fills two
 /// thirds of the memory of its table.
@@ -16,12 +17,14 @@ const ENTRIES_PER_PART: usize = 416;
 #[derive(Debug, Clone)]
 pub(crate) struct Parts<T> {
     parts: Vec<HashTable<(u32, T)>>,
+    /// The bits of a hash that number all parts.
+    mask: usize,
     len: usize,
 }
 
 impl<T> Default for Parts<T> {
     fn default() -> Self {
-        Self { parts: Vec::new(), len: 0 }
+        Self { parts: Vec::new(), mask: 0, len: 0 }
     }
 }
 
@@ -29,9 +32,8 @@ impl<T> Parts<T> {
     /// The part of an entry. As long as a part is not there yet, its entries are in the part that
     /// will be split.
     fn index(&self, hash: u32) -> usize {
-        let mask = self.parts.len().next_power_of_two() - 1;
-        let index = bits(hash) & mask;
-        if index < self.parts.len() { index } else { index & (mask >> 1) }
+        let index = bits(hash) & self.mask;
+        if index < self.parts.len() { index } else { index & (self.mask >> 1) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -62,11 +64,36 @@ impl<T> Parts<T> {
         Some(entry.remove().0.1)
     }
 
-    /// Inserts an entry that is not in the table.
-    pub(crate) fn insert(&mut self, hash: u32, entry: T) {
+    /// The entry, or the one that `new` makes and that is inserted if there was none.
+    pub(crate) fn get_or_insert_with(
+        &mut self,
+        hash: u32,
+        mut is_it: impl FnMut(&T) -> bool,
+        new: impl FnOnce() -> T,
+    ) -> &mut T {
+        self.make_room();
+        let index = self.index(hash);
+        let is_it = |entry: &(u32, T)| entry.0 == hash && is_it(&entry.1);
+        let entry = match self.parts[index].entry(spread(hash), is_it, |entry| spread(entry.0)) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => {
+                self.len += 1;
+                entry.insert((hash, new()))
+            }
+        };
+        &mut entry.into_mut().1
+    }
+
+    /// Splits a part if one more entry on average would be too many.
+    fn make_room(&mut self) {
         if self.len >= self.parts.len() * ENTRIES_PER_PART {
             self.split();
         }
+    }
+
+    /// Inserts an entry that is not in the table.
+    pub(crate) fn insert(&mut self, hash: u32, entry: T) {
+        self.make_room();
         let index = self.index(hash);
         self.parts[index].insert_unique(spread(hash), (hash, entry), |entry| spread(entry.0));
         self.len += 1;
@@ -96,6 +123,7 @@ impl<T> Parts<T> {
             return 0;
         }
         let mask = (new + 1).next_power_of_two() - 1;
+        self.mask = mask;
         let old = new & (mask >> 1);
         let entries = std::mem::take(&mut self.parts[old]);
         let moved = entries.len();
@@ -150,7 +178,14 @@ mod tests {
         assert_eq!(parts.find(hash(0), |_| true), None);
         let count = 5_000;
         for number in 0..count {
-            parts.insert(hash(number), number);
+            if number % 3 == 0 {
+                let inserted = parts.get_or_insert_with(hash(number), |n| *n == number, || number);
+                assert_eq!(*inserted, number);
+            } else {
+                parts.insert(hash(number), number);
+            }
+            let new = || unreachable!("it is there");
+            assert_eq!(*parts.get_or_insert_with(hash(number), |n| *n == number, new), number);
             for earlier in [0, number / 2, number] {
                 assert_eq!(parts.find(hash(earlier), |n| *n == earlier), Some(&earlier));
             }
@@ -179,7 +214,7 @@ mod tests {
     fn no_insertion_moves_more_than_a_few_entries() {
         let (mut parts, mut most) = (Parts::default(), 0);
         for number in 0..200_000 {
-            // What `insert` does, but that it tells how many entries the split moved.
+            // What `make_room` does, but that it tells how many entries the split moved.
             if parts.len >= parts.parts.len() * ENTRIES_PER_PART {
                 most = most.max(parts.split());
             }

@@ -212,10 +212,21 @@ impl Core {
         let is_built_in =
             matches!(path, "/" | "/zookeeper" | "/zookeeper/quota" | "/zookeeper/config");
         let parent = before_name(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
-        if is_built_in || path.contains('\0') {
+        if is_built_in {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let (parent_place, parent) = view.look_up(parent);
+        let decision = self.decide_delete_below(parent, path, delete, view);
+        decision.map_err(|code| unless_null(path, code))
+    }
+
+    fn decide_delete_below(
+        &self,
+        parent: &str,
+        path: &str,
+        delete: &Delete,
+        view: &View<'_>,
+    ) -> Decision {
+        let (parent_place, parent) = view.look_up_parent(parent);
         let parent = parent.ok_or(ErrorCode::NO_NODE)?;
         view.authorizer.permits(&parent.acl, Permissions::DELETE)?;
         let (place, znode) = view.look_up(path);
@@ -311,6 +322,12 @@ fn of_server(session: SessionId) -> Requester {
 /// The text of a path. ZooKeeper throws on a null path, and replies with `MarshallingError`.
 fn text(path: &RawPath) -> Result<&str, ErrorCode> {
     path.text().ok_or(ErrorCode::MARSHALLING_ERROR)
+}
+
+/// The refusal of a write to `path`. ZooKeeper refuses a path with a null character before it looks for
+/// anything else. No znode has such a path, so that only a refusal looks for one.
+fn unless_null(path: &str, refusal: ErrorCode) -> ErrorCode {
+    if path.contains('\0') { ErrorCode::BAD_ARGUMENTS } else { refusal }
 }
 
 /// What stands before the last slash of a path: that of the parent, but the empty string for a child

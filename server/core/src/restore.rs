@@ -113,7 +113,7 @@ impl Restore {
                 return Err(RestoreError::Twice(path));
             }
             let mut root = Znode::restored(path, data, AclList::OPEN, stat);
-            self.core.tree = Tree::with_root(root.clone());
+            self.core.tree = Tree::with_root(root.clone(), self.core.tree.hasher().clone());
             if let Some(acl) = acl {
                 root.acl = self.core.tree.acl_lists().intern(&acl);
                 self.core.tree.update("/", |znode| *znode = root);
@@ -124,7 +124,7 @@ impl Restore {
             return Err(RestoreError::ParentMissing(path));
         }
         let tree = &self.core.tree;
-        let places = path.parent().map(|above| tree.places(LookedUp::default(), &path, above));
+        let places = tree.places(LookedUp::default(), &path);
         let Some(places) = places.filter(|places| places.parent.has_znode()) else {
             return Err(RestoreError::ParentMissing(path));
         };

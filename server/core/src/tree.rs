@@ -27,7 +27,8 @@ use self::slots::{Groups, Slot, Slots};
 pub use self::znode::{StatPersisted, Znode};
 use crate::acl::{AclList, AclLists};
 use crate::limits::WALKED_ZNODES_MAX;
-use crate::parts::{self, Parts};
+use crate::parts::Parts;
+use crate::path_hash::PathHasher;
 use crate::read::number;
 use crate::sorted_paths::SortedPaths;
 
@@ -37,10 +38,13 @@ pub(crate) struct Tree {
     slots: Slots,
     /// The slot of each path.
     index: Parts<Slot>,
-    hasher: DefaultHashBuilder,
+    hasher: PathHasher,
     /// Changes whenever a znode comes or goes, and begins with a random number: what was looked up
     /// is right as long as this is the same, and never right in another tree.
     edition: u64,
+    /// Where the znode is below which the last one was created or deleted: one that locks and unlocks
+    /// does both in the same directory.
+    last_parent: Option<Place>,
     /// The children of each znode that has some.
     children: AllChildren,
     acl_lists: AclLists,
@@ -59,6 +63,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// The hash of the path.
+    pub(crate) fn hash(self) -> u32 {
+        self.hash
+    }
+
     pub(crate) fn has_znode(self) -> bool {
         self.slot.is_some()
     }
@@ -97,19 +106,20 @@ impl Below {
 impl Tree {
     /// A tree with the built-in znodes.
     pub(crate) fn new() -> Self {
-        let mut tree = Self::with_root(Znode::built_in(ZPath::root(), AclList::OPEN));
+        let root = Znode::built_in(ZPath::root(), AclList::OPEN);
+        let mut tree = Self::with_root(root, PathHasher::default());
         tree.insert_built_ins();
         tree
     }
 
     /// A tree with nothing but a root.
-    pub(crate) fn with_root(root: Znode) -> Self {
+    pub(crate) fn with_root(root: Znode, hasher: PathHasher) -> Self {
         assert!(root.path.is_root(), "the root of a tree has the path /, not {}", root.path);
-        let hasher = DefaultHashBuilder::default();
         let mut tree = Self {
             slots: Slots::default(),
             index: Parts::default(),
-            edition: hasher.hash_one(0),
+            edition: DefaultHashBuilder::default().hash_one(0),
+            last_parent: None,
             hasher,
             children: AllChildren::default(),
             acl_lists: AclLists::default(),
@@ -130,6 +140,11 @@ impl Tree {
             }
         }
         self.count - before
+    }
+
+    /// What the hashes of the places are made with.
+    pub(crate) fn hasher(&self) -> &PathHasher {
+        &self.hasher
     }
 
     pub(crate) fn acl_lists(&mut self) -> &mut AclLists {
@@ -154,9 +169,15 @@ impl Tree {
     /// Where `path` is. The empty string names the root, as in ZooKeeper.
     pub(crate) fn find(&self, path: &str) -> Place {
         let path = if path.is_empty() { "/" } else { path };
-        let hash = parts::folded(self.hasher.hash_one(path));
+        let hash = self.hasher.hash(path);
         let is_it = |slot: &Slot| self.slots.get(*slot).is_some_and(|znode| &*znode.path == path);
         Place { hash, slot: self.index.find(hash, is_it).copied() }
+    }
+
+    /// [`Tree::find`] of a znode below which one is to be created or deleted.
+    pub(crate) fn find_parent(&self, path: &str) -> Place {
+        let is_it = |last: &Place| self.at(*last).is_some_and(|znode| &*znode.path == path);
+        self.last_parent.filter(is_it).unwrap_or_else(|| self.find(path))
     }
 
     /// The znode at a place.
@@ -178,23 +199,27 @@ impl Tree {
     /// since.
     pub(crate) fn place(&self, looked_up: LookedUp, path: &str) -> Place {
         let known = looked_up.znode.filter(|_| looked_up.edition == self.edition);
-        self.place_of(known, path)
+        self.place_of(known, || path)
     }
 
-    /// Where the znode at `path` is and its parent, as [`Tree::place`].
-    pub(crate) fn places(&self, looked_up: LookedUp, path: &str, parent: &str) -> Places {
-        let known = looked_up.parent.filter(|_| looked_up.edition == self.edition);
-        Places { znode: self.place(looked_up, path), parent: self.place_of(known, parent) }
-    }
-
-    fn place_of(&self, known: Option<Place>, path: &str) -> Place {
-        match known {
-            Some(place) => {
-                debug_assert_eq!(place, self.find(path), "{path} is where it was looked up");
-                place
-            }
-            None => self.find(path),
+    /// Where the znode at `path` is and its parent, as [`Tree::place`]. `None` for the root.
+    pub(crate) fn places(&self, looked_up: LookedUp, path: &ZPath) -> Option<Places> {
+        if path.is_root() {
+            return None;
         }
+        let parent = || path.parent().expect("every other path has a parent");
+        let known = looked_up.parent.filter(|_| looked_up.edition == self.edition);
+        let parent = self.place_of(known, parent);
+        Some(Places { znode: self.place(looked_up, path), parent })
+    }
+
+    fn place_of<'a>(&self, known: Option<Place>, path: impl FnOnce() -> &'a str) -> Place {
+        let Some(place) = known else { return self.find(path()) };
+        if cfg!(debug_assertions) {
+            let path = path();
+            assert_eq!(place, self.find(path), "{path} is where it was looked up");
+        }
+        place
     }
 
     /// Changes the znode at `path`, and returns what `change` returns. `None` if there is no such
@@ -229,8 +254,7 @@ impl Tree {
     /// znode has the path.
     pub(crate) fn insert(&mut self, znode: Znode) {
         let path = znode.path.clone();
-        let parent = path.parent().expect("the root is never inserted");
-        let places = self.places(LookedUp::default(), &path, parent);
+        let places = self.places(LookedUp::default(), &path).expect("the root is never inserted");
         let inserted = self.insert_at(places, znode, |_| {});
         assert!(inserted.is_some(), "the parent of {path} exists");
     }
@@ -249,6 +273,7 @@ impl Tree {
         parent.num_children += 1;
         let siblings = self.children.get_or_add(&mut parent.children);
         siblings.insert(znode.path.clone(), &mut self.cached_bytes);
+        self.last_parent = Some(places.parent);
         self.put(places.znode, znode);
         Some(())
     }
@@ -276,6 +301,7 @@ impl Tree {
             return removed;
         };
         change(parent);
+        self.last_parent = Some(places.parent);
         let removed = removed?;
         parent.num_children -= 1;
         if let Some(siblings) = self.children.get_mut(parent.children) {
@@ -448,7 +474,7 @@ mod tests {
     }
 
     fn remove(tree: &mut Tree, path: &ZPath, zxid: Zxid) {
-        let places = tree.places(LookedUp::default(), path, path.parent().unwrap());
+        let places = tree.places(LookedUp::default(), path).unwrap();
         tree.remove_at(places, path, |parent| parent.stat.pzxid = zxid).unwrap();
     }
 
@@ -570,7 +596,7 @@ mod tests {
         let is_used = |tree: &Tree| of_absent.edition == tree.edition;
         tree.update("/wide", |znode| znode.data = None);
         assert!(is_used(&tree), "a change leaves each znode where it is");
-        let places = tree.places(of_known, known, "/wide");
+        let places = tree.places(of_known, &path(known)).unwrap();
         assert_eq!((places.znode, places.parent), (tree.find(known), tree.find("/wide")));
 
         insert(&mut tree, absent, b"");

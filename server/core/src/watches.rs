@@ -18,6 +18,7 @@ use zoolet_protocol::{ErrorCode, Response, WatchMode, WatchedEvent, WatcherType}
 
 use self::by_path::ByPath;
 use crate::by_id::ById;
+use crate::path_hash::PathHasher;
 
 /// The id of a connection, which the server gives only once. Watches belong to a connection and not
 /// to a session.
@@ -223,6 +224,11 @@ pub struct WatchSummary {
 }
 
 impl Watches {
+    /// No watches. The hashes of their paths are made with this.
+    pub(crate) fn new(hasher: PathHasher) -> Self {
+        Self { by_path: ByPath::new(hasher), ..Self::default() }
+    }
+
     /// Sets a watch. Setting it again changes nothing.
     pub(crate) fn add(&mut self, connection: ConnectionId, path: &str, table: Table, modes: Modes) {
         let (path, watchers) = self.by_path.get_or_add(path);
@@ -276,11 +282,16 @@ impl Watches {
         Some(())
     }
 
-    /// Fires the watches on `path`: returns the connections that receive the event, each once, and
-    /// removes the one-shot watches.
-    pub(crate) fn trigger(&mut self, path: &str, table: Table) -> Vec<ConnectionId> {
+    /// Fires the watches on `path`, which has this hash: returns the connections that receive the event,
+    /// each once, and removes the one-shot watches.
+    pub(crate) fn trigger(&mut self, path: &str, hash: u32, table: Table) -> Vec<ConnectionId> {
+        debug_assert_eq!(
+            hash,
+            self.by_path.hash(path),
+            "the hash of {path} was made for this table"
+        );
         let mut receivers = Vec::new();
-        if let Some(watchers) = self.by_path.get_mut(path) {
+        if let Some(watchers) = self.by_path.get_hashed_mut(hash, path) {
             let mut ended = Vec::new();
             let mut has_idle = false;
             for watcher in &mut watchers.list {
@@ -543,7 +554,11 @@ mod tests {
                 2 => watches.add(connection, path, Table::Child, Modes::STANDARD),
                 3 => drop(watches.add_mode(connection, path, WatchMode::PERSISTENT)),
                 4 => drop(watches.add_mode(connection, path, WatchMode::PERSISTENT_RECURSIVE)),
-                5 => drop(watches.trigger(path, [Table::Data, Table::Child][next(2) as usize])),
+                5 => {
+                    let hash = watches.by_path.hash(path);
+                    let table = [Table::Data, Table::Child][next(2) as usize];
+                    drop(watches.trigger(path, hash, table));
+                }
                 6 => {
                     let types = [WatcherType::DATA, WatcherType::CHILDREN, WatcherType::ANY];
                     watches.remove(connection, path, types[next(3) as usize]);

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use zoolet_protocol::{
-    Create, CreateFlags, CreateKind, ErrorCode, MultiOp, Permissions, SEQUENCE_DIGITS, ZPath,
+    Create, CreateFlags, CreateKind, ErrorCode, MultiOp, PathError, Permissions, SEQUENCE_DIGITS,
+    ZPath,
 };
 
 use super::view::View;
-use super::{Decision, before_name, text};
+use super::{Decision, before_name, text, unless_null};
 use crate::acl;
 use crate::core::{Core, Requester};
 use crate::ephemeral_owner::{EphemeralType, TTL_MS_MAX};
@@ -26,25 +27,34 @@ impl Core {
         self.check_session(requester)?;
         let path = text(&create.path)?;
         let parent_path = before_name(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
-        if path.contains('\0') {
-            return Err(ErrorCode::BAD_ARGUMENTS);
-        }
+        let decision = self.decide_create_below(parent_path, path, create, requester, view);
+        decision.map_err(|code| unless_null(path, code))
+    }
+
+    fn decide_create_below(
+        &self,
+        parent_path: &str,
+        path: &str,
+        create: &Create,
+        requester: &Requester,
+        view: &View<'_>,
+    ) -> Decision {
         let acl = create.acl.as_deref();
         let acl = match self.tree.last_acl_list(acl) {
             Some(shared) => shared,
             None => acl::fix_up(acl, &requester.identities, &self.settings)?,
         };
-        let (parent_place, parent) = view.look_up(parent_path);
+        let (parent_place, parent) = view.look_up_parent(parent_path);
         let parent = parent.ok_or(ErrorCode::NO_NODE)?;
         view.authorizer.permits(&parent.acl, Permissions::CREATE)?;
 
         let number = parent.stat.cversion;
         let path = if create.flags.is_sequential() {
-            Cow::Owned(with_number(path, number))
+            parse_with_number(path, number)
         } else {
-            Cow::Borrowed(path)
+            ZPath::parse(path)
         };
-        let path = ZPath::parse(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+        let path = path.map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
         let (place, existing) = view.look_up(&path);
         if existing.is_some() {
             return Err(ErrorCode::NODE_EXISTS);
@@ -97,17 +107,18 @@ impl Core {
 
 /// A path with a sequence number of [`SEQUENCE_DIGITS`] digits after it, as `String.format` makes it
 /// in Java. Java counts the sign of a number beyond 2^31 - 1 as a digit.
-fn with_number(path: &str, number: i32) -> String {
-    let mut text = String::with_capacity(path.len() + SEQUENCE_DIGITS + 1);
-    text.push_str(path);
-    let Ok(mut rest) = u32::try_from(number) else { return format!("{path}{number:010}") };
-    let mut digits = [b'0'; SEQUENCE_DIGITS];
+fn parse_with_number(path: &str, number: i32) -> Result<ZPath, PathError> {
+    let (mut buffer, len) = ([0; 128], path.len() + SEQUENCE_DIGITS);
+    let (Ok(mut rest), Some(buffer)) = (u32::try_from(number), buffer.get_mut(..len)) else {
+        return ZPath::parse(&format!("{path}{number:010}"));
+    };
+    let (before, digits) = buffer.split_at_mut(path.len());
+    before.copy_from_slice(path.as_bytes());
     for digit in digits.iter_mut().rev() {
-        *digit += (rest % 10) as u8;
+        *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
-    text.extend(digits.map(char::from));
-    text
+    ZPath::parse(std::str::from_utf8(buffer).expect("digits after a text are a text"))
 }
 
 /// An operation as a multi understands it. In a multi the flags decide the type of a created znode,
@@ -140,8 +151,13 @@ mod tests {
 
     #[test]
     fn a_sequence_number_is_formatted_as_in_java() {
-        for number in [0, 7, 1_234_567_890, i32::MAX, -1, -5, i32::MIN] {
-            assert_eq!(with_number("/a/b-", number), format!("/a/b-{number:010}"));
+        for length in [1, 100, 116, 117, 118, 119, 500] {
+            let path = format!("/{}ä-", "a".repeat(length));
+            for number in [0, 7, 1_234_567_890, i32::MAX, -1, -5, i32::MIN] {
+                let numbered = parse_with_number(&path, number).unwrap();
+                assert_eq!(numbered.as_str(), format!("{path}{number:010}"));
+            }
         }
+        assert!(parse_with_number("/a//b", 7).is_err());
     }
 }

@@ -11,8 +11,8 @@ use crate::txn::{CreateTxn, TxnOp};
 
 pub(super) struct View<'a> {
     tree: &'a Tree,
-    /// The changed znodes by path. `None` is a deleted znode.
-    overlay: HashMap<String, Option<Znode>>,
+    /// The changed znodes by path, of which a deleted one is `None`. There is none outside a multi.
+    overlay: Option<HashMap<String, Option<Znode>>>,
     /// Decides what the requester may do.
     pub(super) authorizer: Authorizer<'a>,
 }
@@ -20,16 +20,14 @@ pub(super) struct View<'a> {
 impl<'a> View<'a> {
     /// The tree without an overlay.
     pub(super) fn of(tree: &'a Tree, authorizer: Authorizer<'a>) -> Self {
-        Self { tree, overlay: HashMap::new(), authorizer }
+        Self { tree, overlay: None, authorizer }
     }
 
     /// The znode at `path`.
     pub(super) fn get(&self, path: &str) -> Option<&Znode> {
-        if self.overlay.is_empty() {
-            return self.tree.get(path);
-        }
+        let Some(overlay) = &self.overlay else { return self.tree.get(path) };
         let path = if path.is_empty() { "/" } else { path };
-        match self.overlay.get(path) {
+        match overlay.get(path) {
             Some(changed) => changed.as_ref(),
             None => self.tree.get(path),
         }
@@ -37,10 +35,23 @@ impl<'a> View<'a> {
 
     /// The znode at `path`, and where the tree has it: unknown if the overlay may hide that.
     pub(super) fn look_up(&self, path: &str) -> (Option<Place>, Option<&Znode>) {
-        if !self.overlay.is_empty() {
+        self.look_up_with(Tree::find, path)
+    }
+
+    /// [`View::look_up`] of a znode below which one is to be created or deleted.
+    pub(super) fn look_up_parent(&self, path: &str) -> (Option<Place>, Option<&Znode>) {
+        self.look_up_with(Tree::find_parent, path)
+    }
+
+    fn look_up_with(
+        &self,
+        find: impl FnOnce(&Tree, &str) -> Place,
+        path: &str,
+    ) -> (Option<Place>, Option<&Znode>) {
+        if self.overlay.is_some() {
             return (None, self.get(path));
         }
-        let place = self.tree.find(path);
+        let place = find(self.tree, path);
         (Some(place), self.tree.at(place))
     }
 
@@ -57,7 +68,7 @@ impl<'a> View<'a> {
                     parent.stat.pzxid = zxid;
                 });
                 let znode = created(create, session, zxid, time_ms);
-                self.overlay.insert(create.path.to_string(), Some(znode));
+                self.put(&create.path, Some(znode));
             }
             TxnOp::Delete { path } => {
                 let parent = path.parent().expect("a decision never deletes the root");
@@ -65,7 +76,7 @@ impl<'a> View<'a> {
                     parent.num_children -= 1;
                     parent.stat.pzxid = zxid;
                 });
-                self.overlay.insert(path.to_string(), None);
+                self.put(path, None);
             }
             TxnOp::SetData { path, data, version } => self.change(path, |znode| {
                 znode.data = data.as_deref().map(Data::copied);
@@ -81,7 +92,11 @@ impl<'a> View<'a> {
     fn change(&mut self, path: &str, change: impl FnOnce(&mut Znode)) {
         let mut znode = self.get(path).expect("a decision changes only znodes that exist").clone();
         change(&mut znode);
-        self.overlay.insert(path.to_owned(), Some(znode));
+        self.put(path, Some(znode));
+    }
+
+    fn put(&mut self, path: &str, znode: Option<Znode>) {
+        self.overlay.get_or_insert_default().insert(path.to_owned(), znode);
     }
 }
 

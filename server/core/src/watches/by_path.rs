@@ -1,24 +1,26 @@
 //! The watchers by path, in a table that grows in small parts: a common one moves all its entries
 //! when it is full, which takes many milliseconds if a million paths are watched.
 
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use hashbrown::DefaultHashBuilder;
-
 use super::Watchers;
-use crate::parts::{self, Parts};
+use crate::parts::Parts;
+use crate::path_hash::PathHasher;
 
 /// The watchers of each watched path.
 #[derive(Debug, Default)]
 pub(super) struct ByPath {
     table: Parts<(Arc<str>, Watchers)>,
-    hasher: DefaultHashBuilder,
+    hasher: PathHasher,
 }
 
 impl ByPath {
-    fn hash(&self, path: &str) -> u32 {
-        parts::folded(self.hasher.hash_one(path))
+    pub(super) fn new(hasher: PathHasher) -> Self {
+        Self { table: Parts::default(), hasher }
+    }
+
+    pub(super) fn hash(&self, path: &str) -> u32 {
+        self.hasher.hash(path)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -34,21 +36,23 @@ impl ByPath {
     }
 
     pub(super) fn get_mut(&mut self, path: &str) -> Option<&mut Watchers> {
+        self.get_hashed_mut(self.hash(path), path)
+    }
+
+    /// [`ByPath::get_mut`] of a path with this hash.
+    pub(super) fn get_hashed_mut(&mut self, hash: u32, path: &str) -> Option<&mut Watchers> {
         if self.is_empty() {
             return None;
         }
-        let entry = self.table.find_mut(self.hash(path), |(other, _)| **other == *path);
+        let entry = self.table.find_mut(hash, |(other, _)| **other == *path);
         entry.map(|(_, watchers)| watchers)
     }
 
     /// The shared text of a path with its watchers; none yet if nobody watched it.
     pub(super) fn get_or_add(&mut self, path: &str) -> (Arc<str>, &mut Watchers) {
         let hash = self.hash(path);
-        let is_it = |(other, _): &(Arc<str>, Watchers)| **other == *path;
-        if self.table.find(hash, is_it).is_none() {
-            self.table.insert(hash, (path.into(), Watchers::default()));
-        }
-        let entry = self.table.find_mut(hash, is_it).expect("it is there by now");
+        let new = || (path.into(), Watchers::default());
+        let entry = self.table.get_or_insert_with(hash, |(other, _)| **other == *path, new);
         (Arc::clone(&entry.0), &mut entry.1)
     }
 
