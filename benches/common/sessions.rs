@@ -18,6 +18,9 @@ use crate::{requests, runtime};
 
 /// How many znodes or keys are read and written.
 const KEPT: usize = 1_000;
+/// How many znodes or keys [`Operation::Create`] creates at most in one run. Without a limit a quick
+/// server would be measured with a larger tree than a slow one.
+const CREATED_MAX: usize = 100_000;
 /// What a bare server is asked with: as many bytes as a `getData` of one of the znodes.
 pub const BARE_REQUEST: [u8; 31] = [b'.'; 31];
 /// The bytes of the answer to a `getData` of [`requests::DATA`], with its length.
@@ -41,7 +44,7 @@ pub enum Operation {
     Get,
     /// To change one of them.
     Set,
-    /// A new znode or key. They are deleted at the end, which is not measured.
+    /// A new znode or key, at most 100,000 in one run. [`Load::delete_created`] deletes them.
     Create,
     /// What a lock needs: an ephemeral sequential and its delete; of Redis a key that expires, if it is
     /// not there, and its delete. Both are counted.
@@ -184,19 +187,20 @@ impl Load {
         Ok(Self { runtime, sessions, work })
     }
 
-    /// Sends requests for some time.
+    /// Sends requests for some time, or until 100,000 znodes or keys are created.
     ///
     /// # Errors
     ///
     /// As of [`Load::open`].
     pub fn run(&mut self, time: Duration) -> io::Result<Answered> {
         let end = Instant::now() + time;
+        let created_max = CREATED_MAX / self.sessions.len().max(1);
         let (sessions, operation) = (std::mem::take(&mut self.sessions), self.work.operation);
         let (sessions, answered) = self.runtime.block_on(async move {
             let mut running = JoinSet::new();
             for mut session in sessions {
                 running.spawn(async move {
-                    let answered = session.run(operation, end).await?;
+                    let answered = session.run(operation, created_max, end).await?;
                     io::Result::Ok((session, answered))
                 });
             }
@@ -213,16 +217,44 @@ impl Load {
         Ok(answered)
     }
 
+    /// Sends requests for some time, and leaves nothing behind.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Load::open`].
+    pub fn warm_up(&mut self, time: Duration) -> io::Result<()> {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.run(end.saturating_duration_since(Instant::now()))?;
+            self.delete_created()?;
+        }
+        Ok(())
+    }
+
+    /// Deletes what [`Operation::Create`] has left.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Load::open`].
+    pub fn delete_created(&mut self) -> io::Result<()> {
+        self.runtime.block_on(async {
+            for session in &mut self.sessions {
+                let left = std::mem::take(&mut session.created);
+                session.ask_all(left).await?;
+            }
+            Ok(())
+        })
+    }
+
     /// Deletes what [`Operation::Create`] has left, and closes the sessions.
     ///
     /// # Errors
     ///
     /// As of [`Load::open`].
-    pub fn close(self) -> io::Result<()> {
+    pub fn close(mut self) -> io::Result<()> {
+        self.delete_created()?;
         self.runtime.block_on(async {
-            for mut session in self.sessions {
-                let left = std::mem::take(&mut session.created);
-                session.ask_all(left).await?;
+            for session in self.sessions {
                 session.close().await?;
             }
             Ok(())
@@ -263,9 +295,14 @@ impl Session {
         Ok(session)
     }
 
-    async fn run(&mut self, operation: Operation, end: Instant) -> io::Result<Answered> {
+    async fn run(
+        &mut self,
+        operation: Operation,
+        created_max: usize,
+        end: Instant,
+    ) -> io::Result<Answered> {
         let mut answered = Answered::default();
-        while Instant::now() < end {
+        while Instant::now() < end && self.created.len() < created_max {
             let begin = Instant::now();
             match operation {
                 Operation::CreateAndDelete => answered.operations += self.pairs().await?,

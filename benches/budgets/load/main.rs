@@ -10,7 +10,8 @@
 //! ```
 //!
 //! `run` prints operations a second, the server's CPU time in µs for each, and the median time in µs of a
-//! batch of DEPTH requests. `fan-out` prints the server's CPU time in µs for each event.
+//! batch of DEPTH requests. It measures for TIME-MS, or until 100,000 znodes or keys are created. `fan-out`
+//! prints the server's CPU time in µs for each event.
 
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
@@ -73,7 +74,7 @@ fn command(arguments: &[&str]) -> Result<(), Failure> {
 }
 
 fn run(mut load: Load, process: u32, warm_up: Duration, time: Duration) -> Result<(), Failure> {
-    load.run(warm_up)?;
+    load.warm_up(warm_up)?;
     let (cpu, begin) = (usage_of(process)?.cpu, Instant::now());
     let mut answered = load.run(time)?;
     let (cpu, seconds) =
