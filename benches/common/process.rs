@@ -140,18 +140,26 @@ impl ServerProcess {
 /// Those of the system, as where there is no `/proc`.
 pub fn usage_of(process: u32) -> io::Result<Usage> {
     let mut usage = Usage { cpu: Duration::ZERO, switches: 0 };
+    let mut is_known = false;
     for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
         let thread = thread?.path();
         // A thread may end meanwhile.
         let Ok(scheduled) = std::fs::read_to_string(thread.join("schedstat")) else { continue };
         let ran = scheduled.split_whitespace().next().and_then(|text| text.parse().ok());
-        usage.cpu += Duration::from_nanos(ran.unwrap_or_default());
+        let Some(ran) = ran else { continue };
+        is_known = true;
+        usage.cpu += Duration::from_nanos(ran);
         let Ok(status) = std::fs::read_to_string(thread.join("status")) else { continue };
         let switches = status
             .lines()
             .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
             .and_then(|text| text.trim().parse::<u64>().ok());
         usage.switches += switches.unwrap_or_default();
+    }
+    // Without this a system that does not count would be told as a server that costs nothing.
+    if !is_known {
+        let reason = format!("no thread of process {process} tells its time in schedstat");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
     }
     Ok(usage)
 }

@@ -6,7 +6,7 @@
 //! cargo build --release -p zoolet-benches --example hand_over
 //! target/release/examples/hand_over 1000 200
 //! valgrind --tool=callgrind --cache-sim=yes --collect-atstart=no \
-//!     --toggle-collect='*hand_over_measured*' target/release/examples/hand_over 1000 200
+//!     --toggle-collect='hand_over::hand_over_measured' target/release/examples/hand_over 1000 200
 //! ```
 //!
 //! The arguments are the number of waiters and the number of hand-overs. Each waiter has a client of its

@@ -91,7 +91,8 @@ const HOLD_BACK_FROM: usize = 4;
 const OWN_WRITES_MAX: usize = 4;
 
 /// So many requests wait for the turn of the driver task, at most: a task that does not let others run
-/// holds back no more.
+/// holds back no more. It has no part in [`HeldBack::UntilTasksRan`]: there the requests of all tasks
+/// that got a reply wait, however many they are, until these tasks have run.
 const WAITING_MAX: usize = 32;
 
 /// A request as long as this is written at once, with those that wait: a system call costs little
