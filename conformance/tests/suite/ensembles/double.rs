@@ -150,6 +150,14 @@ impl<'a> Scene<'a> {
     fn ask(&mut self, what: &str, client: &mut Client, request: &Request) -> Outcome {
         let base = self.zxid(self.leader)?;
         let messages = client.ask(request);
+        // A follower may answer before its leader has applied what both commit.
+        let known = messages.iter().filter_map(|message| match message {
+            Message::Reply { header, .. } => Some(header.zxid.0),
+            _ => None,
+        });
+        if let Some(known) = known.max() {
+            self.await_zxid(known)?;
+        }
         let taken = self.zxid(self.leader)? - base;
         self.note(&format!("{what} (takes {taken})"), &messages, base);
         Ok(())
