@@ -15,6 +15,7 @@ use zoolet::recipes::{
     InterProcessReadWriteLock, InterProcessSemaphoreV2, LockError, LockState,
 };
 use zoolet::server::{Config, Server};
+use zoolet::testing::TestServer;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{connect, counted, server};
 
@@ -368,4 +369,27 @@ async fn a_lost_future_dropped_without_a_connection_does_not_affect_the_next() {
     };
     tokio::join!(lost, delete);
     assert_eq!(guard.state(), LockState::Lost);
+}
+
+/// The watches are registered again at a znode of another client: none is set, and what a server reports
+/// then is all that it ever reports.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_hears_of_a_znode_ahead_that_was_created_again_while_it_had_no_connection() {
+    let server = TestServer::start().await.unwrap();
+    let (a, b) = (server.connect().await.unwrap(), server.connect().await.unwrap());
+    let other = server.connect().await.unwrap();
+    let holder = mutex(&a).acquire().await.unwrap();
+    let (path, waiting) = (holder.path().to_owned(), mutex(&b));
+    let waits = in_line(async move { waiting.acquire().await }).await;
+    let b = server.session(b.session_id());
+    let held_back = b.hold().unwrap();
+    other.delete(&path).await.unwrap();
+    other.create(&path).await.unwrap();
+    assert_eq!(b.cut().unwrap(), 1);
+    held_back.lift();
+    tokio::time::sleep(SECOND).await;
+    assert!(!waits.is_finished(), "there is a znode ahead");
+    other.delete(&path).await.unwrap();
+    let acquired = tokio::time::timeout(SOON, waits).await.expect("it hears of the deletion");
+    acquired.unwrap().unwrap().release().await.unwrap();
 }

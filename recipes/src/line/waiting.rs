@@ -167,6 +167,9 @@ async fn hear(
         while let Poll::Ready(event) = poll_event(place, ahead, context) {
             return Poll::Ready(match event {
                 Ok((zxid, EventType::NODE_DELETED)) => Heard::Deletion(zxid),
+                // An ephemeral has no children: by the time at which the watches were to be set, another
+                // znode had the name, so that none is set.
+                Ok((_, EventType::NODE_CHILDREN_CHANGED)) => Heard::NotRegistered,
                 Ok((zxid, _)) => {
                     *last_change = Some(zxid);
                     continue;
