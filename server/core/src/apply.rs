@@ -8,11 +8,13 @@
 
 mod done;
 
+use std::iter;
+
 use bytes::Bytes;
 use hashbrown::HashMap;
 use zoolet_protocol::{
-    CreateKind, ErrorCode, EventType, MultiResult, Response, SessionId, Stat, WatchedEvent, ZPath,
-    Zxid,
+    CreateKind, ErrorCode, EventType, MultiResult, RawPath, Response, SessionId, Stat,
+    WatchedEvent, ZPath, Zxid,
 };
 
 use self::done::Done;
@@ -157,6 +159,9 @@ impl Audience {
     }
 }
 
+/// There is memory for so many events at first: most changes fire one or two.
+const EVENTS_AT_FIRST: usize = 2;
+
 /// The header of the transaction that is being carried out.
 #[derive(Clone, Copy)]
 struct Header {
@@ -170,17 +175,17 @@ impl Core {
     ///
     /// The data is copied, so that the tree does not keep the frame alive in which it came.
     pub fn apply(&mut self, txn: &Txn) -> Effects {
-        self.apply_with(txn, LookedUp::default())
+        self.apply_with(txn, LookedUp::default(), &[])
     }
 
     /// Carries out a transaction, as [`Core::apply`] does. It uses the places that the decision has
     /// looked up, if no znode came or went in this state machine since, and looks them up again
     /// otherwise. The result is the same.
     pub fn apply_decided(&mut self, decided: &Decided) -> Effects {
-        self.apply_with(&decided.txn, decided.looked_up)
+        self.apply_with(&decided.txn, decided.looked_up, &decided.in_multi)
     }
 
-    fn apply_with(&mut self, txn: &Txn, looked_up: LookedUp) -> Effects {
+    fn apply_with(&mut self, txn: &Txn, looked_up: LookedUp, in_multi: &[LookedUp]) -> Effects {
         let mut events = Vec::new();
         let header = Header { session: txn.session, zxid: txn.zxid, time_ms: txn.time_ms };
         let mut ended = None;
@@ -218,11 +223,10 @@ impl Core {
                 Ok(Response::Multi(ops.iter().map(refused).collect()))
             }
             TxnOp::Multi(ops) => {
-                let none = LookedUp::default();
-                let results = ops
-                    .iter()
-                    .map(|op| Done::result(self.carry_out(op, none, header, &mut events)));
-                Ok(Response::Multi(results.collect()))
+                // An operation that lets a znode come or go ends what was looked up for those after it.
+                let looked_up = in_multi.iter().copied().chain(iter::repeat(LookedUp::default()));
+                let result = |(op, at)| Done::result(self.carry_out(op, at, header, &mut events));
+                Ok(Response::Multi(ops.iter().zip(looked_up).map(result).collect()))
             }
             op => self.carry_out(op, looked_up, header, &mut events).map(Done::response),
         };
@@ -308,9 +312,8 @@ impl Core {
         }
         self.quotas.count(&mut self.tree, path, Change { count: 1, bytes });
         if !self.watches.is_empty() {
-            let hash = places.znode.hash();
-            self.fire(EventType::NODE_CREATED, (path, hash), Table::Data, events);
-            self.fire_children((path, places.parent.hash()), events);
+            self.fire(EventType::NODE_CREATED, (path, places.znode), Table::Data, events);
+            self.fire_children((path, places.parent), events);
         }
         Ok(done)
     }
@@ -359,7 +362,7 @@ impl Core {
         self.quotas.count(&mut self.tree, path, Change { count: -1, bytes });
         if !self.watches.is_empty() {
             self.fire_deleted((path, places.znode.hash()), &znode.acl, events);
-            self.fire_children((path, places.parent.hash()), events);
+            self.fire_children((path, places.parent), events);
         }
         Some(())
     }
@@ -387,7 +390,7 @@ impl Core {
             for Znode { path, acl, .. } in &gone {
                 self.fire_deleted((path, hasher.hash(path)), acl, events);
                 let parent = path.parent().expect("the root is not an ephemeral");
-                self.fire_children((path, hasher.hash(parent)), events);
+                self.fire_children((path, Place::of_hash(hasher.hash(parent))), events);
             }
         }
     }
@@ -411,52 +414,58 @@ impl Core {
             (znode.stat(), bytes)
         })?;
         self.quotas.count(&mut self.tree, path, Change { count: 0, bytes });
-        self.fire(EventType::NODE_DATA_CHANGED, (path, place.hash()), Table::Data, events);
+        self.fire(EventType::NODE_DATA_CHANGED, (path, place), Table::Data, events);
         Some(stat)
     }
 
-    /// Fires the watches of a znode that exists. The path has its hash beside it.
+    /// Fires the watches of a znode that exists. Beside the path is its place: with its hash, and mostly
+    /// with its slot.
     fn fire(
         &mut self,
         event_type: EventType,
-        (path, hash): (&str, u32),
+        (path, place): (&str, Place),
         table: Table,
         events: &mut Vec<FiredEvent>,
     ) {
-        let receivers = self.watches.trigger(path, hash, table);
+        let receivers = self.watches.trigger(path, place.hash(), table);
         if receivers.is_empty() {
             return;
         }
-        let acl = self.tree.get(path).map_or(AclList::OPEN, |znode| znode.acl.clone());
-        self.report(event_type, path, receivers, &acl, events);
+        match self.tree.at(place).or_else(|| self.tree.get(path)) {
+            Some(Znode { path, acl, .. }) => {
+                self.report(event_type, path.into(), receivers, acl, events);
+            }
+            None => self.report(event_type, path.into(), receivers, &AclList::OPEN, events),
+        }
     }
 
     /// Fires the data and child watches of a deleted znode. Each connection receives one event,
     /// even if it has watches in both tables.
     fn fire_deleted(
         &mut self,
-        (path, hash): (&str, u32),
+        (path, hash): (&ZPath, u32),
         acl: &AclList,
         events: &mut Vec<FiredEvent>,
     ) {
         let data = self.watches.trigger(path, hash, Table::Data);
         let mut child = self.watches.trigger(path, hash, Table::Child);
         child.retain(|connection| data.binary_search(connection).is_err());
-        self.report(EventType::NODE_DELETED, path, data, acl, events);
-        self.report(EventType::NODE_DELETED, path, child, acl, events);
+        for receivers in [data, child] {
+            self.report(EventType::NODE_DELETED, path.into(), receivers, acl, events);
+        }
     }
 
-    /// Fires the child watches of the parent of a znode that came or went. The parent's hash is beside
+    /// Fires the child watches of the parent of a znode that came or went. The parent's place is beside
     /// the path.
-    fn fire_children(&mut self, (path, hash): (&ZPath, u32), events: &mut Vec<FiredEvent>) {
+    fn fire_children(&mut self, (path, place): (&ZPath, Place), events: &mut Vec<FiredEvent>) {
         let Some(parent) = path.parent() else { return };
-        self.fire(EventType::NODE_CHILDREN_CHANGED, (parent, hash), Table::Child, events);
+        self.fire(EventType::NODE_CHILDREN_CHANGED, (parent, place), Table::Child, events);
     }
 
     fn report(
         &self,
         event_type: EventType,
-        path: &str,
+        path: RawPath,
         receivers: Vec<ConnectionId>,
         acl: &AclList,
         events: &mut Vec<FiredEvent>,
@@ -465,6 +474,9 @@ impl Core {
             return;
         }
         let acl = if self.settings.skip_acl { AclList::OPEN } else { acl.clone() };
+        if events.is_empty() {
+            *events = Vec::with_capacity(EVENTS_AT_FIRST);
+        }
         events.push(FiredEvent { event: WatchedEvent::new(event_type, path), receivers, acl });
     }
 }

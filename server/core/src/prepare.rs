@@ -7,8 +7,6 @@
 mod create;
 mod view;
 
-use std::borrow::Cow;
-
 use zoolet_protocol::{
     Check, Delete, ErrorCode, Expect, MultiOp, Permissions, RawPath, Read, Request, Response,
     SessionId, SetAcl, SetData, Write, Xid, ZPath,
@@ -43,10 +41,13 @@ impl Core {
     #[must_use]
     pub fn decide(&self, write: &Write, requester: &Requester, time_ms: i64) -> Decided {
         let alone = |op| (op, LookedUp::default());
+        let mut in_multi = Vec::new();
         let decision = match write {
             Write::Op(op) => self.decide_op(op, requester, &self.view(requester)),
             Write::SetAcl(set_acl) => self.decide_set_acl(set_acl, requester),
-            Write::Multi(ops) => self.decide_multi(ops, requester, time_ms).map(alone),
+            Write::Multi(ops) => {
+                self.decide_multi(ops, requester, time_ms, &mut in_multi).map(alone)
+            }
             // Only the sweeper may do this. ZooKeeper lets any client delete any empty persistent
             // znode with it, whatever the access control lists say.
             Write::DeleteContainer(_) => Err(ErrorCode::UNIMPLEMENTED),
@@ -62,7 +63,7 @@ impl Core {
             _ => Err(ErrorCode::BAD_ARGUMENTS),
         });
         let (op, looked_up) = decision.unwrap_or_else(|code| alone(TxnOp::Error(code)));
-        Decided { txn: self.txn(requester, time_ms, op), looked_up }
+        Decided { txn: self.txn(requester, time_ms, op), looked_up, in_multi }
     }
 
     /// Decides the creation of a session. The server chooses the id, which must be new.
@@ -136,32 +137,41 @@ impl Core {
         }
     }
 
+    /// Decides the operations of a multi, and tells for each what was looked up for it.
     fn decide_multi(
         &self,
         ops: &[MultiOp],
         requester: &Requester,
         time_ms: i64,
+        in_multi: &mut Vec<LookedUp>,
     ) -> Result<TxnOp, ErrorCode> {
+        ops.iter().try_for_each(create::check_in_multi)?;
         let mut view = self.view(requester);
         let mut decided = Vec::with_capacity(ops.len());
-        let ops = ops.iter().map(create::normalised).collect::<Result<Vec<_>, _>>()?;
+        *in_multi = Vec::with_capacity(ops.len());
         let (mut counts, mut bytes, mut bytes_max) = (0, 0, None);
         for (index, op) in ops.iter().enumerate() {
-            let decision = self.decide_op(op, requester, &view).and_then(|(txn, _)| {
+            let op = create::normalised(op);
+            let decision = self.decide_op(&op, requester, &view).and_then(|(txn, looked_up)| {
                 counts += usize::from(is_count(&txn));
                 bytes += txn.about_bytes();
                 // Decisions take memory, so the first one beyond the limit refuses the multi.
                 let is_too_long = bytes > TXN_BYTES_ALWAYS
-                    && bytes > *bytes_max.get_or_insert_with(|| txn_bytes_max(multi_len(&ops)));
+                    && bytes > *bytes_max.get_or_insert_with(|| txn_bytes_max(multi_len(ops)));
                 if counts > QUOTA_COUNTS_PER_MULTI || is_too_long {
                     return Err(ErrorCode::BAD_ARGUMENTS);
                 }
-                Ok(txn)
+                Ok((txn, looked_up))
             });
             match decision {
-                Ok(txn) => {
-                    view.assume(&txn, requester.session, self.last_zxid.next(), time_ms);
+                Ok((txn, looked_up)) => {
+                    // None comes after the last.
+                    if index + 1 < ops.len() {
+                        let zxid = self.last_zxid.next();
+                        view.assume(&txn, looked_up, requester.session, zxid, time_ms);
+                    }
                     decided.push(txn);
+                    in_multi.push(looked_up);
                 }
                 Err(refusal) => {
                     let error = |place: usize| match place.cmp(&index) {
@@ -192,7 +202,8 @@ impl Core {
             Request::Write(Write::Multi(ops)) => {
                 let place = ops.iter().position(|op| is_null(op.path()))?;
                 // An operation that is refused earlier ends the multi before the null path.
-                let before = self.decide_multi(&ops[..place], requester, 0).ok()?;
+                let before =
+                    self.decide_multi(&ops[..place], requester, 0, &mut Vec::new()).ok()?;
                 let TxnOp::Multi(decided) = before else { return None };
                 let is_refused = decided.iter().any(|op| matches!(op, TxnOp::Error(_)));
                 (!is_refused).then(|| Response::Multi(Vec::new()))
@@ -302,8 +313,8 @@ fn txn_bytes_max(request_bytes: usize) -> usize {
 }
 
 /// The bytes of the operations of a multi on the wire.
-fn multi_len(ops: &[Cow<'_, MultiOp>]) -> usize {
-    ops.iter().map(|op| op.encoded_len()).sum()
+fn multi_len(ops: &[MultiOp]) -> usize {
+    ops.iter().map(|op| create::normalised(op).encoded_len()).sum()
 }
 
 /// Whether it creates the counters of a quota, for which all znodes below a path are counted.

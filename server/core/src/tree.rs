@@ -63,6 +63,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// The place of a path with this hash, of which is not known whether it has a znode.
+    pub(crate) fn of_hash(hash: u32) -> Self {
+        Self { hash, slot: None }
+    }
+
     /// The hash of the path.
     pub(crate) fn hash(self) -> u32 {
         self.hash
@@ -87,6 +92,18 @@ pub(crate) struct LookedUp {
     parent: Option<Place>,
     /// The edition of the tree in which they are right.
     edition: u64,
+}
+
+impl LookedUp {
+    /// Where the znode is or would be.
+    pub(crate) fn znode(self) -> Option<Place> {
+        self.znode
+    }
+
+    /// Where its parent is.
+    pub(crate) fn parent(self) -> Option<Place> {
+        self.parent
+    }
 }
 
 /// The number of znodes at and below a path, and the bytes of their data.

@@ -53,6 +53,8 @@ pub struct Txn {
 pub struct Decided {
     pub(crate) txn: Txn,
     pub(crate) looked_up: LookedUp,
+    /// What was looked up for each operation of a multi.
+    pub(crate) in_multi: Vec<LookedUp>,
 }
 
 impl Decided {
@@ -71,7 +73,7 @@ impl Decided {
 
 impl From<Txn> for Decided {
     fn from(txn: Txn) -> Self {
-        Self { txn, looked_up: LookedUp::default() }
+        Self { txn, looked_up: LookedUp::default(), in_multi: Vec::new() }
     }
 }
 

@@ -291,41 +291,52 @@ impl Watches {
             "the hash of {path} was made for this table"
         );
         let mut receivers = Vec::new();
-        if let Some(watchers) = self.by_path.get_hashed_mut(hash, path) {
-            let mut ended = Vec::new();
-            let mut has_idle = false;
+        let Self { by_path, by_connection, data_connections, .. } = self;
+        if let Some(watchers) = by_path.get_hashed_mut(hash, path) {
+            let (mut ended, mut has_idle) = (0, false);
+            let watcher_count = watchers.list.len();
             for watcher in &mut watchers.list {
                 let connection = watcher.connection;
                 let modes = watcher.modes(table);
                 if *modes == Modes::NONE {
                     continue;
                 }
+                if receivers.is_empty() {
+                    receivers = Vec::with_capacity(watcher_count);
+                }
                 receivers.push(connection);
                 *modes = *modes & !Modes::STANDARD;
-                if *modes == Modes::NONE {
-                    has_idle |= watcher.is_idle();
-                    ended.push((watcher.connection, watcher.is_idle()));
+                if *modes != Modes::NONE {
+                    continue;
+                }
+                ended += 1;
+                let is_idle = watcher.is_idle();
+                has_idle |= is_idle;
+                if table == Table::Child && !is_idle {
+                    continue;
+                }
+                let watched = by_connection.get_mut(connection).expect("a watcher is listed");
+                if table == Table::Data {
+                    watched.data -= 1;
+                    *data_connections -= usize::from(watched.data == 0);
+                }
+                if is_idle {
+                    watched.paths.remove(path);
+                    if watched.paths.is_empty() {
+                        by_connection.remove(connection);
+                    }
                 }
             }
-            self.totals[table as usize] -= ended.len();
+            self.totals[table as usize] -= ended;
             if table == Table::Data {
-                self.data_paths -= usize::from(watchers.data > 0 && watchers.data == ended.len());
-                watchers.data -= ended.len();
+                self.data_paths -= usize::from(watchers.data > 0 && watchers.data == ended);
+                watchers.data -= ended;
             }
             if has_idle {
                 watchers.list.retain(|watcher| !watcher.is_idle());
-            }
-            let is_last = watchers.list.is_empty();
-            for (connection, is_idle) in ended {
-                if table == Table::Data {
-                    self.uncount_data(connection);
+                if watchers.list.is_empty() {
+                    self.by_path.remove_hashed(hash, path);
                 }
-                if is_idle {
-                    self.unlist(connection, path);
-                }
-            }
-            if is_last {
-                self.by_path.remove(path);
             }
         }
         if table == Table::Data && self.recursive > 0 {

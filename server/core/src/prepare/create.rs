@@ -121,28 +121,33 @@ fn parse_with_number(path: &str, number: i32) -> Result<ZPath, PathError> {
     ZPath::parse(std::str::from_utf8(buffer).expect("digits after a text are a text"))
 }
 
-/// An operation as a multi understands it. In a multi the flags decide the type of a created znode,
-/// outside a multi the operation code does (`Op.create`). Except in a createTTL, unknown flags or a
-/// missing access control list make the whole multi unreadable.
-pub(super) fn normalised(op: &MultiOp) -> Result<Cow<'_, MultiOp>, ErrorCode> {
-    let MultiOp::Create(create) = op else { return Ok(Cow::Borrowed(op)) };
+/// Whether a multi understands an operation. Except in a createTTL, unknown flags or a missing access
+/// control list make the whole multi unreadable.
+pub(super) fn check_in_multi(op: &MultiOp) -> Result<(), ErrorCode> {
+    let MultiOp::Create(create) = op else { return Ok(()) };
     let flags = create.flags;
     let is_ttl = matches!(create.kind, CreateKind::Ttl { .. });
-    if is_ttl && flags.has_ttl() {
-        return Ok(Cow::Borrowed(op));
-    }
     if !is_ttl && (!flags.is_known() || flags.has_ttl() || create.acl.is_none()) {
         return Err(ErrorCode::MARSHALLING_ERROR);
     }
+    Ok(())
+}
+
+/// An operation as a multi understands it. In a multi the flags decide the type of a created znode,
+/// outside a multi the operation code does (`Op.create`).
+pub(super) fn normalised(op: &MultiOp) -> Cow<'_, MultiOp> {
+    let MultiOp::Create(create) = op else { return Cow::Borrowed(op) };
+    let flags = create.flags;
     let kind = match create.kind {
+        CreateKind::Ttl { .. } if flags.has_ttl() => create.kind,
         _ if flags == CreateFlags::CONTAINER => CreateKind::Container,
         CreateKind::Ttl { .. } => CreateKind::Create,
         kind => kind,
     };
     if kind == create.kind {
-        return Ok(Cow::Borrowed(op));
+        return Cow::Borrowed(op);
     }
-    Ok(Cow::Owned(MultiOp::Create(Create { kind, ..create.clone() })))
+    Cow::Owned(MultiOp::Create(Create { kind, ..create.clone() }))
 }
 
 #[cfg(test)]

@@ -2,38 +2,86 @@
 //! operations. If the multi is refused, the overlay is dropped.
 
 use hashbrown::HashMap;
-use zoolet_protocol::{SessionId, Zxid};
+use zoolet_protocol::{SessionId, ZPath, Zxid};
 
 use crate::acl::{AclList, AclLists, Authorizer};
 use crate::ephemeral_owner::{EphemeralOwner, EphemeralType};
-use crate::tree::{Data, Place, Tree, Znode};
+use crate::tree::{Data, LookedUp, Place, Tree, Znode};
 use crate::txn::{CreateTxn, TxnOp};
 
 pub(super) struct View<'a> {
     tree: &'a Tree,
-    /// The changed znodes by path, of which a deleted one is `None`. There is none outside a multi.
-    overlay: Option<HashMap<String, Option<Znode>>>,
+    /// There is none outside a multi.
+    overlay: Overlay,
     /// Decides what the requester may do.
     pub(super) authorizer: Authorizer<'a>,
+}
+
+/// So many changed znodes are looked for one after the other.
+const COMPARED_MAX: usize = 8;
+
+/// There is memory for so many at first: the release of a lock sets and deletes one znode.
+const CHANGED_AT_FIRST: usize = 2;
+
+/// The znodes that a multi has changed so far, each once.
+#[derive(Default)]
+struct Overlay {
+    changed: Vec<Changed>,
+    /// Where each of them is, once they are more than [`COMPARED_MAX`].
+    index: Option<HashMap<ZPath, usize>>,
+}
+
+/// A znode that a multi has changed.
+struct Changed {
+    path: ZPath,
+    /// `None` if it was deleted.
+    znode: Option<Znode>,
+    /// Where the tree has it, as far as that was looked up.
+    place: Option<Place>,
+}
+
+impl Overlay {
+    fn get(&self, path: &str) -> Option<&Changed> {
+        match &self.index {
+            None => self.changed.iter().find(|changed| changed.path.as_str() == path),
+            Some(index) => index.get(path).map(|place| &self.changed[*place]),
+        }
+    }
+
+    fn put(&mut self, new: Changed) {
+        let known = match &self.index {
+            None => self.changed.iter().position(|changed| changed.path == new.path),
+            Some(index) => index.get(&new.path).copied(),
+        };
+        if let Some(known) = known {
+            self.changed[known] = new;
+            return;
+        }
+        if self.changed.is_empty() {
+            self.changed = Vec::with_capacity(CHANGED_AT_FIRST);
+        }
+        self.changed.push(new);
+        if self.changed.len() > COMPARED_MAX {
+            let index = self.index.get_or_insert_default();
+            let rest = self.changed.iter().enumerate().skip(index.len());
+            index.extend(rest.map(|(place, changed)| (changed.path.clone(), place)));
+        }
+    }
 }
 
 impl<'a> View<'a> {
     /// The tree without an overlay.
     pub(super) fn of(tree: &'a Tree, authorizer: Authorizer<'a>) -> Self {
-        Self { tree, overlay: None, authorizer }
+        Self { tree, overlay: Overlay::default(), authorizer }
     }
 
     /// The znode at `path`.
     pub(super) fn get(&self, path: &str) -> Option<&Znode> {
-        let Some(overlay) = &self.overlay else { return self.tree.get(path) };
-        let path = if path.is_empty() { "/" } else { path };
-        match overlay.get(path) {
-            Some(changed) => changed.as_ref(),
-            None => self.tree.get(path),
-        }
+        self.look_up(path).1
     }
 
-    /// The znode at `path`, and where the tree has it: unknown if the overlay may hide that.
+    /// The znode at `path`, and where the tree has it, whatever the overlay shows; unknown of a znode that
+    /// an earlier operation has created.
     pub(super) fn look_up(&self, path: &str) -> (Option<Place>, Option<&Znode>) {
         self.look_up_with(Tree::find, path)
     }
@@ -48,19 +96,27 @@ impl<'a> View<'a> {
         find: impl FnOnce(&Tree, &str) -> Place,
         path: &str,
     ) -> (Option<Place>, Option<&Znode>) {
-        if self.overlay.is_some() {
-            return (None, self.get(path));
+        let path = if path.is_empty() { "/" } else { path };
+        if let Some(changed) = self.overlay.get(path) {
+            return (changed.place, changed.znode.as_ref());
         }
         let place = find(self.tree, path);
         (Some(place), self.tree.at(place))
     }
 
-    /// Adds a decision to the overlay.
-    pub(super) fn assume(&mut self, op: &TxnOp, session: SessionId, zxid: Zxid, time_ms: i64) {
+    /// Adds a decision to the overlay, with what was looked up for it.
+    pub(super) fn assume(
+        &mut self,
+        op: &TxnOp,
+        looked_up: LookedUp,
+        session: SessionId,
+        zxid: Zxid,
+        time_ms: i64,
+    ) {
         match op {
             TxnOp::Create(create) => {
                 let parent = create.path.parent().expect("a decision never creates the root");
-                self.change(parent, |parent| {
+                self.change(parent, looked_up.parent(), |parent| {
                     parent.num_children += 1;
                     // In ZooKeeper the cversion of a parent in the overlay overflows, unlike a
                     // stored one.
@@ -68,35 +124,41 @@ impl<'a> View<'a> {
                     parent.stat.pzxid = zxid;
                 });
                 let znode = created(create, session, zxid, time_ms);
-                self.put(&create.path, Some(znode));
+                self.put(&create.path, Some(znode), None);
             }
             TxnOp::Delete { path } => {
                 let parent = path.parent().expect("a decision never deletes the root");
-                self.change(parent, |parent| {
+                self.change(parent, looked_up.parent(), |parent| {
                     parent.num_children -= 1;
                     parent.stat.pzxid = zxid;
                 });
-                self.put(path, None);
+                self.put(path, None, None);
             }
-            TxnOp::SetData { path, data, version } => self.change(path, |znode| {
-                znode.data = data.as_deref().map(Data::copied);
-                znode.stat.version = *version;
-                znode.stat.mzxid = zxid;
-                znode.stat.mtime = time_ms;
-            }),
+            TxnOp::SetData { path, data, version } => {
+                self.change(path, looked_up.znode(), |znode| {
+                    znode.data = data.as_deref().map(Data::copied);
+                    znode.stat.version = *version;
+                    znode.stat.mzxid = zxid;
+                    znode.stat.mtime = time_ms;
+                });
+            }
             TxnOp::Check { .. } => {}
             other => unreachable!("{} is not an operation of a multi", other.op_code()),
         }
     }
 
-    fn change(&mut self, path: &str, change: impl FnOnce(&mut Znode)) {
-        let mut znode = self.get(path).expect("a decision changes only znodes that exist").clone();
+    /// Changes a znode in the overlay. It is at this place of the tree, as far as that is known.
+    fn change(&mut self, path: &str, known: Option<Place>, change: impl FnOnce(&mut Znode)) {
+        let find = |tree: &Tree, path: &str| known.unwrap_or_else(|| tree.find(path));
+        let (place, znode) = self.look_up_with(find, path);
+        let mut znode = znode.expect("a decision changes only znodes that exist").clone();
         change(&mut znode);
-        self.put(path, Some(znode));
+        let path = znode.path.clone();
+        self.put(&path, Some(znode), place);
     }
 
-    fn put(&mut self, path: &str, znode: Option<Znode>) {
-        self.overlay.get_or_insert_default().insert(path.to_owned(), znode);
+    fn put(&mut self, path: &ZPath, znode: Option<Znode>, place: Option<Place>) {
+        self.overlay.put(Changed { path: path.clone(), znode, place });
     }
 }
 

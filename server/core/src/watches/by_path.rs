@@ -57,7 +57,11 @@ impl ByPath {
     }
 
     pub(super) fn remove(&mut self, path: &str) {
-        let hash = self.hash(path);
+        self.remove_hashed(self.hash(path), path);
+    }
+
+    /// [`ByPath::remove`] of a path with this hash.
+    pub(super) fn remove_hashed(&mut self, hash: u32, path: &str) {
         drop(self.table.remove(hash, |(other, _)| **other == *path));
     }
 
