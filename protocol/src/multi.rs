@@ -382,11 +382,12 @@ fn decode_result<'a>(frame: &Bytes, op: OpCode, input: &'a [u8]) -> Parsed<'a, M
 }
 
 /// The operation because of which a multi was refused, and its code, from the body of the reply; `None`
-/// if it was carried out. The results are decoded and not kept.
+/// if it was carried out. The results of one that was carried out are not decoded: a server answers each
+/// operation of a refused multi with a code, and no operation of another.
 ///
 /// # Errors
 ///
-/// [`DecodeError`] if the body is not that of a reply to a multi.
+/// [`DecodeError`] if the body does not begin as that of a reply to a multi.
 ///
 /// ```
 /// use zoolet_protocol::{ErrorCode, MultiResult, Response, multi_refusal};
@@ -401,14 +402,12 @@ pub fn multi_refusal(body: &Bytes) -> Result<Option<(usize, ErrorCode)>, DecodeE
     let (mut input, mut index, mut refusal) = (&body[..], 0, None);
     loop {
         let (rest, header) = MultiHeader::decode(body, input)?;
-        if header.done {
+        if header.done || header.op != OpCode::ERROR {
             return Ok(refusal);
         }
-        let (rest, result) = decode_result(body, header.op, rest)?;
+        let (rest, code) = ErrorCode::decode(body, rest)?;
         // The operations before the refused one have the code OK.
-        if let MultiResult::Error(code) = result
-            && !code.is_ok()
-        {
+        if !code.is_ok() {
             refusal.get_or_insert((index, code));
         }
         (input, index) = (rest, index + 1);
