@@ -15,7 +15,6 @@
 //! one change are woken in the order in which they began to wait ([`Publisher`]), so that a run in
 //! process is repeatable.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -31,6 +30,7 @@ use zoolet_protocol::{Dial, Received, Transport, Xid};
 use super::call::Outcome;
 use super::clock::{Instant, now};
 use super::connecting::{ConnectError, Failure, Failures};
+use super::frames::Frames;
 use super::proof::Servers;
 use super::random::Random;
 use super::session::{ConnectionFault, Session, Submission};
@@ -214,7 +214,9 @@ impl Shared {
     pub(crate) fn inspect<T>(self: &Arc<Self>, read: impl FnOnce(&Session) -> T) -> T {
         let inner = self.inner.lock();
         let result = read(&inner.session);
-        self.unlock(inner);
+        // Nobody is to be told of anything.
+        drop(inner);
+        self.receive_what_was_left();
         result
     }
 
@@ -271,6 +273,11 @@ impl Shared {
     /// received.
     fn unlock(self: &Arc<Self>, inner: MutexGuard<'_, Inner>) {
         self.release(inner);
+        self.receive_what_was_left();
+    }
+
+    /// Receives what another thread left to be received while this one had the lock.
+    fn receive_what_was_left(self: &Arc<Self>) {
         fence(Ordering::SeqCst);
         if self.must_receive.load(Ordering::SeqCst) {
             self.receive();
@@ -285,10 +292,15 @@ impl Shared {
         if inner.session.take_proof_change() {
             self.proof.send_replace(());
         }
-        let (wakers, driver) = (inner.session.poll_wakers(), inner.woken.take());
+        let (others, last) = inner.session.poll_wakers();
+        let driver = inner.woken.take();
         drop(inner);
-        for waker in wakers.chain(driver) {
-            waker.wake();
+        others.into_iter().for_each(Waker::wake);
+        if let Some(last) = last {
+            last.wake();
+        }
+        if let Some(driver) = driver {
+            driver.wake();
         }
     }
 
@@ -436,21 +448,21 @@ impl Inner {
     /// Sends and receives until there is nothing more, and returns how many frames came.
     fn exchange(&mut self, context: &mut Context<'_>) -> Result<usize, Gone> {
         let (mut received, mut are_all) = (0, false);
-        let mut frames = VecDeque::new();
         loop {
             let has_sent = self.transmit()?;
             if are_all && !has_sent {
                 return Ok(received);
             }
             let Some(transport) = &self.transport else { return Ok(received) };
-            match transport.poll_receive_some(context, &mut frames) {
+            let mut frames = Frames::empty();
+            match transport.poll_receive_some(context, &mut frames.0) {
                 Poll::Pending => return Ok(received),
                 Poll::Ready(Received::Closed) => return Err(Gone::Closed),
                 Poll::Ready(some) => are_all = some == Received::All,
             }
-            received += frames.len();
+            received += frames.0.len();
             let mut last_read = None;
-            while let Some(frame) = frames.pop_front() {
+            while let Some(frame) = frames.0.pop_front() {
                 // An event proves nothing, so that the clock is not read again for it.
                 let known = last_read.filter(|_| is_event(&frame));
                 let now = *last_read.insert(known.unwrap_or_else(now));

@@ -45,6 +45,7 @@ mod delete_tree;
 mod driver;
 mod error;
 mod four_letter;
+mod frames;
 mod hosts;
 mod limits;
 mod operation;

@@ -16,6 +16,7 @@ use super::Client;
 use super::call::{Answer, Call, Outcome};
 use super::driver::Shared;
 use super::error::Error;
+use super::proof::ClaimId;
 use super::recipe::RETRY_PAUSE;
 use super::retry::Retry;
 use super::session::{Submission, WatchRegistration};
@@ -202,14 +203,21 @@ impl<T> Operation<T> {
 
     /// Sends the request now, and adds these watches before the reply.
     pub(crate) fn send_watching(self, watches: Vec<WatchRegistration>) -> Sent<T> {
-        let submitted = self.submit(None, watches);
+        let submitted = self.submit(None, watches, None);
         self.into_sent(submitted)
     }
 
     /// Sends the request now, which adds this watch when its reply comes.
     pub(crate) fn send_with(self, watch: Option<WatchRegistration>) -> Sent<T> {
-        let submitted = self.submit(watch, Vec::new());
+        let submitted = self.submit(watch, Vec::new(), None);
         self.into_sent(submitted)
+    }
+
+    /// Sends the request now, and ends a claim with it, or returns that it was not sent.
+    pub(crate) fn send_and_end(self, claim: ClaimId) -> (Sent<T>, bool) {
+        let submitted = self.submit(None, Vec::new(), Some(claim));
+        let is_submitted = submitted.is_ok();
+        (self.into_sent(submitted), is_submitted)
     }
 
     /// Sends the request, which the caller keeps to send it again. Returns whether it waits for the
@@ -218,12 +226,13 @@ impl<T> Operation<T> {
         &self,
         watch: Option<WatchRegistration>,
         watches: Vec<WatchRegistration>,
+        ends: Option<ClaimId>,
     ) -> Result<(Answer, bool), Error> {
         let request = self.request.as_ref().map_err(Error::clone)?;
         let call = Call::new(request.op_code());
         let answer = Answer(Arc::clone(&call));
         let submission =
-            Submission { watch, watches, bound: self.bound, ..Submission::of(request, call) };
+            Submission { watch, watches, bound: self.bound, ends, ..Submission::of(request, call) };
         let is_waiting = self.client.shared().submit(submission);
         Ok((answer, is_waiting))
     }
@@ -245,7 +254,7 @@ impl<T> Operation<T> {
 
     /// Sends the request once and waits for its reply.
     async fn once(&self, watch: Option<WatchRegistration>) -> Result<T, Error> {
-        let (answer, _) = self.submit(watch, Vec::new())?;
+        let (answer, _) = self.submit(watch, Vec::new(), None)?;
         let op = answer.0.op;
         let answer = read_reply(answer.await, op, &self.about, self.reading)?;
         // Without a namespace the paths are the same.

@@ -6,7 +6,9 @@
 //! depends on the last request that the leader knew of by then: a follower reports the sessions
 //! that it heard from to the leader each half tick. The recipes' module `lock::state` derives the formula.
 
-use std::collections::{BTreeMap, VecDeque};
+mod claims;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,6 +17,7 @@ use zoolet_protocol::{
     ErrorCode, Expect, MultiOp, MultiResult, OpCode, Request, Response, SessionId, Write,
 };
 
+use self::claims::Claims;
 use super::clock::{Instant, SuspensionClock};
 use super::limits::{PATH_BYTES_MAX, TOUCHES_MAX};
 
@@ -125,7 +128,7 @@ pub(crate) struct SessionProof {
     suspension_read_at: Instant,
     /// When a suspension was last noticed.
     resumed_at: Option<Instant>,
-    claims: BTreeMap<ClaimId, Arc<ClaimedZnode>>,
+    claims: Claims,
     last_claim: ClaimId,
     /// The last claim that was checked, where one request has no room for all.
     last_checked: ClaimId,
@@ -161,7 +164,7 @@ impl SessionProof {
             clock,
             suspension_read_at: now,
             resumed_at: None,
-            claims: BTreeMap::new(),
+            claims: Claims::default(),
             last_claim: 0,
             last_checked: 0,
             checked_at: None,
@@ -368,14 +371,14 @@ impl SessionProof {
         let claimed = Arc::new(ClaimedZnode { path, version, since: now, is_gone, is_refused });
         self.last_claim += 1;
         if !is_over {
-            self.claims.insert(self.last_claim, Arc::clone(&claimed));
+            self.claims.add(self.last_claim, Arc::clone(&claimed));
         }
         (self.last_claim, claimed)
     }
 
     /// Ends a claim.
     pub(crate) fn end_claim(&mut self, id: ClaimId) {
-        self.claims.remove(&id);
+        self.claims.remove(id);
     }
 
     /// When to send the next check; `None` while one is in flight or nothing is claimed.
@@ -383,7 +386,7 @@ impl SessionProof {
         if self.is_checking || self.is_read_only {
             return None;
         }
-        let (_, oldest) = self.claims.first_key_value()?;
+        let oldest = self.claims.oldest()?;
         let since = self.checked_at.map_or(oldest.since, |checked_at| checked_at.max(oldest.since));
         let for_znodes = since + self.timeout / CHECK_INTERVAL;
         let at = for_znodes.min(self.renewal_at());
@@ -416,9 +419,9 @@ impl SessionProof {
         let from = self.last_checked + 1;
         // First those whose turn it is; one that may not be checked only where there are no others:
         // the refusal proves that the session lives.
-        let claims = self.claims.range(from..).chain(self.claims.range(..from));
+        let claims = self.claims.beginning_with(from);
         let may_be_checked =
-            |(_, claimed): &(&ClaimId, &Arc<ClaimedZnode>)| claimed.may_be_checked();
+            |(_, claimed): &&(ClaimId, Arc<ClaimedZnode>)| claimed.may_be_checked();
         let others = claims.clone().filter(|claimed| !may_be_checked(claimed)).take(1);
         for (id, claimed) in claims.filter(may_be_checked).chain(others) {
             bytes += claimed.path.len();
@@ -454,17 +457,19 @@ impl SessionProof {
             // The leader does not know this session, or knows it on another connection.
             Some((_, ErrorCode::SESSION_EXPIRED | ErrorCode::SESSION_MOVED)) => return,
             Some((id, ErrorCode::NO_NODE | ErrorCode::BAD_VERSION)) => {
-                if let Some(claimed) = self.claims.remove(&id) {
+                if let Some(claimed) = self.claims.remove(id) {
                     claimed.is_gone.store(true, Ordering::Release);
                     self.has_changed = true;
                 }
                 self.check_those_behind(id);
             }
             Some((id, _)) => {
-                let claimed = self.claims.get(&id);
+                let claimed = self.claims.get(id);
                 let was_seen =
                     claimed.is_none_or(|it| !it.is_refused.swap(true, Ordering::Relaxed));
-                if was_seen && self.claims.values().any(|claimed| claimed.may_be_checked()) {
+                if was_seen
+                    && self.claims.beginning_with(0).any(|(_, claimed)| claimed.may_be_checked())
+                {
                     self.check_those_behind(id);
                 }
             }

@@ -235,7 +235,7 @@ impl Client {
         let server_path = self.server_path(path);
         let queue = Arc::new(EventQueue::default());
         let watch =
-            WatchRegistration { path: server_path.clone(), kind, queue: Arc::clone(&queue) };
+            WatchRegistration { path: (&*server_path).into(), kind, queue: Arc::clone(&queue) };
         let watcher = PersistentWatcher::new(self.clone(), server_path, kind, queue);
         operation.run(Some(watch)).await?;
         Ok(watcher)
@@ -248,7 +248,7 @@ impl Client {
         seen: Zxid,
         session: SessionId,
     ) -> Sent<()> {
-        let paths = watches.iter().map(|watch| (watch.kind, watch.path.as_str()));
+        let paths = watches.iter().map(|watch| (watch.kind, &*watch.path));
         let request = rewatch::registration(paths, seen);
         let operation = self.prepared(
             RequestSubject::Path(String::new()),
@@ -291,7 +291,7 @@ impl<T: Send + 'static> Operation<T> {
         let path = lookup.path().text().unwrap_or_default().to_owned();
         self.request = Ok(Request::Watch(Watch::Lookup(lookup)));
         let queue = Arc::new(EventQueue::default());
-        let watch = WatchRegistration { path: path.clone(), kind, queue: Arc::clone(&queue) };
+        let watch = WatchRegistration { path: (&*path).into(), kind, queue: Arc::clone(&queue) };
         // It exists before the request is sent, so that the watch is removed on cancellation.
         let watcher = Watcher::new(self.client.clone(), path, kind, queue);
         let found = self.run(Some(watch)).await?;

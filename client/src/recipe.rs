@@ -75,7 +75,7 @@ pub use self::znode_watch::{WatchFor, ZnodeWatch};
 pub use crate::clock::{now, wall_time};
 use crate::create::parent;
 use crate::error::Error;
-use crate::operation::Operation;
+use crate::operation::{Operation, Sent};
 use crate::proof::{ClaimId, ClaimedZnode};
 use crate::session::Session;
 use crate::state::ConnectionState;
@@ -203,7 +203,7 @@ impl SessionClient {
     }
 
     fn claimed(&self, (id, claimed): (ClaimId, Arc<ClaimedZnode>)) -> Claim {
-        Claim { client: self.client.clone(), id, claimed }
+        Claim { client: self.client.clone(), id: Some(id), claimed }
     }
 
     /// Reads a znode once, and tells whether the reply came over the connection that was the
@@ -317,7 +317,8 @@ impl fmt::Debug for SessionClient {
 #[must_use = "a claim that is dropped is not checked"]
 pub struct Claim {
     client: Client,
-    id: ClaimId,
+    /// `None` once it has ended.
+    id: Option<ClaimId>,
     claimed: Arc<ClaimedZnode>,
 }
 
@@ -327,13 +328,38 @@ impl Claim {
     pub fn is_gone(&self) -> bool {
         self.claimed.is_gone()
     }
+
+    /// Sends a request of the same client now, and ends the claim with it: for a request that gives up
+    /// what is held.
+    ///
+    /// ```no_run
+    /// # fn example(session: zoolet_client::recipe::SessionClient) {
+    /// let claim = session.claim("/locks/lock-0000000000");
+    /// let deleted = claim.end_with(session.delete("/locks/lock-0000000000"));
+    /// # drop(deleted);
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the request is of another client.
+    pub fn end_with<T>(mut self, request: Operation<T>) -> Sent<T> {
+        assert_eq!(self.client.id(), request.client.id(), "the claim is of the request's client");
+        let Some(id) = self.id else { return request.send() };
+        let (sent, is_submitted) = request.send_and_end(id);
+        if is_submitted {
+            self.id = None;
+        }
+        sent
+    }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        let Some(id) = self.id else { return };
         // The driver need not wake. A ping that the check of this znode was to replace is sent at the
         // time of that check, which is late by at most `PING_PUT_OFF_MAX`.
-        self.client.shared().alter(|session| session.end_claim(self.id));
+        self.client.shared().alter(|session| session.end_claim(id));
     }
 }
 

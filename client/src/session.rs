@@ -245,6 +245,9 @@ impl Session {
 
     /// Sends a request, or queues it until there is a connection.
     pub(crate) fn submit(&mut self, submission: Submission<'_>, now: Instant) {
+        if let Some(claim) = submission.ends {
+            self.end_claim(claim);
+        }
         if self.is_closing() {
             return self.complete(&submission.call, Outcome::Closed);
         }
@@ -522,7 +525,7 @@ impl Session {
                 if self.proof.check_at().is_some_and(|at| now >= at) {
                     self.send_check(now);
                 }
-                if now >= self.ping_at() {
+                if now >= self.ping_at(self.proof.check_at()) {
                     let ping = Request::Session(zoolet_protocol::SessionRequest::Ping);
                     self.outgoing.push_back(encode_request(Xid::PING, &ping));
                     self.pings.push_back(now);
@@ -565,8 +568,8 @@ impl Session {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Connected => {
-                let check = self.proof.check_at().into_iter();
-                check.chain([self.ping_at(), self.silent_at()]).min()
+                let check = self.proof.check_at();
+                check.into_iter().chain([self.ping_at(check), self.silent_at()]).min()
             }
             Phase::Closing => Some(self.silent_at()),
             Phase::Disconnected => self.lost_at(),
@@ -580,10 +583,11 @@ impl Session {
         phase.into_iter().chain(queued).chain(self.proof.suspension_read_due()).min()
     }
 
-    fn ping_at(&self) -> Instant {
+    /// When to ping, if the next check is sent at `check`.
+    fn ping_at(&self, check: Option<Instant>) -> Instant {
         let at = self.last_sent + (self.timeout / 3).min(PING_INTERVAL_MAX);
         // The check of a proof that is due soon replaces the ping.
-        match self.proof.check_at() {
+        match check {
             Some(check) if check < at + self.timeout / PING_PUT_OFF_MAX => at.max(check),
             _ => at,
         }
@@ -653,8 +657,8 @@ impl Session {
         self.changes.pop_front()
     }
 
-    /// The tasks to wake once no lock is held, in order.
-    pub(crate) fn poll_wakers(&mut self) -> impl Iterator<Item = Waker> + use<> {
+    /// The tasks to wake once no lock is held: all but the last in order, and the last.
+    pub(crate) fn poll_wakers(&mut self) -> (Vec<Waker>, Option<Waker>) {
         // Mostly it is one. Then nothing is allocated, and the vector keeps its memory.
         let last = self.wakers.pop();
         let first = match self.wakers.len() {
@@ -662,7 +666,7 @@ impl Session {
             1..=WAKERS_KEPT => self.wakers.drain(..).collect(),
             _ => std::mem::take(&mut self.wakers),
         };
-        first.into_iter().chain(last)
+        (first, last)
     }
 }
 

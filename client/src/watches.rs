@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use zoolet_protocol::{EventType, RawPath, WatchedEvent, Zxid};
 
 /// The kinds of watches.
@@ -177,9 +178,39 @@ pub(crate) struct EventQueue {
     state: Mutex<State>,
 }
 
+/// Updates in their order. The first two need no memory of their own: a watch on the znode ahead in a
+/// line gets no more.
+#[derive(Debug, Default)]
+struct Updates {
+    /// No update is behind an empty place.
+    few: [Option<WatchUpdate>; 2],
+    more: VecDeque<WatchUpdate>,
+}
+
+impl Updates {
+    fn is_empty(&self) -> bool {
+        self.few[0].is_none()
+    }
+
+    fn push(&mut self, update: WatchUpdate) {
+        match self.few.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(update),
+            None => self.more.push_back(update),
+        }
+    }
+
+    fn pop(&mut self) -> Option<WatchUpdate> {
+        let [first, second] = &mut self.few;
+        let next = first.take();
+        *first = second.take();
+        *second = self.more.pop_front();
+        next
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
-    updates: VecDeque<WatchUpdate>,
+    updates: Updates,
     /// In the order in which they began to wait. The first is here and not in `others`, since most
     /// queues have one.
     first: Option<(WaiterId, Waker)>,
@@ -220,7 +251,7 @@ impl EventQueue {
     }
 
     fn take(&self, state: &mut State) -> Option<WatchUpdate> {
-        let update = state.updates.pop_front();
+        let update = state.updates.pop();
         self.has_updates.store(!state.updates.is_empty(), Ordering::Release);
         update
     }
@@ -287,7 +318,7 @@ impl EventQueue {
 
 impl State {
     fn push(&mut self, update: WatchUpdate, wakers: &mut Vec<Waker>) {
-        self.updates.push_back(update);
+        self.updates.push(update);
         if let Some((_, first)) = self.first.take() {
             wakers.push(first);
             wakers.extend(self.others.drain(..).map(|(_, waker)| waker));
@@ -305,29 +336,37 @@ impl State {
     }
 }
 
+/// The watchers of one path. Few have more than the two kinds of one [`ZnodeWatch`](crate::recipe::ZnodeWatch).
+type Watchers = SmallVec<[(WatchKind, Arc<EventQueue>); 2]>;
+
 /// All watchers of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    by_path: BTreeMap<String, Vec<(WatchKind, Arc<EventQueue>)>>,
+    by_path: BTreeMap<Arc<str>, Watchers>,
     /// How many of them are recursive. While there are none, an event is only for those of its path.
     recursive: usize,
 }
 
 impl Watches {
-    pub(crate) fn add(&mut self, path: String, kind: WatchKind, queue: Arc<EventQueue>) {
+    pub(crate) fn add(&mut self, path: Arc<str>, kind: WatchKind, queue: Arc<EventQueue>) {
         queue.add_entry();
         self.insert(path, kind, queue);
     }
 
     /// As [`Watches::add`], unless the watcher is gone. Its end in another thread comes before this, or
     /// finds what this adds.
-    pub(crate) fn add_if_needed(&mut self, path: String, kind: WatchKind, queue: Arc<EventQueue>) {
+    pub(crate) fn add_if_needed(
+        &mut self,
+        path: Arc<str>,
+        kind: WatchKind,
+        queue: Arc<EventQueue>,
+    ) {
         if queue.add_entry_if_needed() {
             self.insert(path, kind, queue);
         }
     }
 
-    fn insert(&mut self, path: String, kind: WatchKind, queue: Arc<EventQueue>) {
+    fn insert(&mut self, path: Arc<str>, kind: WatchKind, queue: Arc<EventQueue>) {
         self.recursive += usize::from(kind == WatchKind::Recursive);
         self.by_path.entry(path).or_default().push((kind, queue));
     }
@@ -434,7 +473,7 @@ impl Watches {
             let mut kinds: Vec<_> = watchers.iter().map(|(kind, _)| *kind).collect();
             kinds.sort_unstable();
             kinds.dedup();
-            kinds.into_iter().map(move |kind| (kind, path.as_str()))
+            kinds.into_iter().map(move |kind| (kind, &**path))
         })
     }
 
@@ -445,6 +484,6 @@ impl Watches {
 
     /// The number of watchers.
     pub(crate) fn len(&self) -> usize {
-        self.by_path.values().map(Vec::len).sum()
+        self.by_path.values().map(SmallVec::len).sum()
     }
 }

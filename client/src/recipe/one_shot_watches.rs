@@ -56,7 +56,7 @@ impl OneShotWatches {
         }
         read.request = Ok(Request::Watch(Watch::Lookup(lookup)));
         let queue = Arc::clone(&self.queue);
-        read.send_with(Some(WatchRegistration { path, kind, queue }))
+        read.send_with(Some(WatchRegistration { path: path.into(), kind, queue }))
     }
 
     /// Whether there is a watch for the children of a znode that has not fired.

@@ -66,7 +66,7 @@ impl WatchFor {
 pub struct ZnodeWatch {
     client: Client,
     /// The path as the server names it.
-    path: String,
+    path: Arc<str>,
     kinds: &'static [WatchKind],
     queue: Arc<EventQueue>,
 }
@@ -101,7 +101,7 @@ impl ZnodeWatch {
         match update {
             WatchUpdate::Event(zxid, event) => Ok((zxid, event.event_type)),
             WatchUpdate::NotRegistered => {
-                Err(Error::NotSent { op: OpCode::SET_WATCHES, path: self.path.clone() })
+                Err(Error::NotSent { op: OpCode::SET_WATCHES, path: self.path.to_string() })
             }
             WatchUpdate::SessionExpired => Err(Error::SessionExpired),
             WatchUpdate::Closed => Err(Error::Closed),
@@ -141,13 +141,13 @@ impl SessionClient {
     ) -> ([ZnodeWatch; N], Sent<()>) {
         let watches = znodes.map(|(path, watch_for)| ZnodeWatch {
             client: self.client().clone(),
-            path: self.client().server_path(path),
+            path: self.client().server_path(path).into(),
             kinds: watch_for.kinds(),
             queue: Arc::new(EventQueue::of_one_znode()),
         });
         let registrations = watches.iter().flat_map(|watch| {
             let registration = |kind: &WatchKind| WatchRegistration {
-                path: watch.path.clone(),
+                path: Arc::clone(&watch.path),
                 kind: *kind,
                 queue: Arc::clone(&watch.queue),
             };

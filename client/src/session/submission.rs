@@ -6,6 +6,7 @@ use std::sync::Arc;
 use zoolet_protocol::{Request, SessionId};
 
 use crate::call::Call;
+use crate::proof::ClaimId;
 use crate::watches::{EventQueue, WatchKind};
 
 /// A request before it is sent. One that is sent at once is not copied.
@@ -20,6 +21,8 @@ pub(crate) struct Submission<'a> {
     pub(crate) watches: Vec<WatchRegistration>,
     /// The only session in which the request may be sent.
     pub(crate) bound: Option<SessionId>,
+    /// The claim that ends with the request.
+    pub(crate) ends: Option<ClaimId>,
 }
 
 impl<'a> Submission<'a> {
@@ -34,7 +37,7 @@ impl<'a> Submission<'a> {
     }
 
     fn with(request: Cow<'a, Request>, call: Arc<Call>) -> Self {
-        Self { request, call, watch: None, watches: Vec::new(), bound: None }
+        Self { request, call, watch: None, watches: Vec::new(), bound: None, ends: None }
     }
 
     /// The same with a request of its own.
@@ -46,7 +49,7 @@ impl<'a> Submission<'a> {
 /// A watch that is to be registered with the server, and the queue for its events.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchRegistration {
-    pub(crate) path: String,
+    pub(crate) path: Arc<str>,
     pub(crate) kind: WatchKind,
     pub(crate) queue: Arc<EventQueue>,
 }

@@ -109,7 +109,7 @@ impl Session {
     /// The watches that requests in flight may add at a path.
     fn kinds_in_flight(&self, path: &str) -> WatchModes {
         let watches = self.sent.iter().filter_map(|sent| sent.watch.as_ref());
-        watches.filter(|watch| watch.path == path).map(|watch| watch.kind).collect()
+        watches.filter(|watch| *watch.path == *path).map(|watch| watch.kind).collect()
     }
 
     /// The persistent watches that the server has at a path, as of its last reply.
@@ -195,7 +195,7 @@ impl Session {
                 return false;
             }
             if !is_missing {
-                self.watches.add(watch.path.clone(), kind, Arc::clone(&watch.queue));
+                self.watches.add(Arc::clone(&watch.path), kind, Arc::clone(&watch.queue));
             }
             if watch.queue.is_abandoned() && self.watches.remove(&watch.path, kind, &watch.queue) {
                 self.mark_stale(&watch.path, kind, now);
@@ -206,7 +206,7 @@ impl Session {
     }
 
     fn repeat_read(&mut self, sent: &Sent, watch: &WatchRegistration, now: Instant) {
-        let path = watch.path.as_str().into();
+        let path = (&*watch.path).into();
         let lookup = match sent.call.op {
             OpCode::EXISTS => Lookup::Exists(path),
             OpCode::GET_DATA => Lookup::GetData(path),

@@ -120,7 +120,7 @@ impl World {
     /// Sends a request that adds a watch with its reply.
     fn ask(&mut self, path: &'static str, kind: WatchKind, request: Request) -> usize {
         let (queue, call) = (Arc::new(EventQueue::default()), Call::new(request.op_code()));
-        let watch = WatchRegistration { path: path.to_owned(), kind, queue: Arc::clone(&queue) };
+        let watch = WatchRegistration { path: path.into(), kind, queue: Arc::clone(&queue) };
         let submission = Submission::new(request, Arc::clone(&call));
         self.session.submit(Submission { watch: Some(watch), ..submission }, self.now);
         self.transmit();
@@ -157,7 +157,7 @@ impl World {
         for kind in kinds {
             let queue = Arc::new(EventQueue::default());
             watches.push(WatchRegistration {
-                path: path.to_owned(),
+                path: path.into(),
                 kind: *kind,
                 queue: queue.clone(),
             });

@@ -44,8 +44,8 @@ fn recursive_watchers_get_the_events_of_descendants_until_the_last_is_gone() {
     let event = WatchedEvent::new(EventType::NODE_CREATED, "/a/b");
     let queues = [(); 3].map(|()| Arc::new(EventQueue::default()));
     for queue in &queues {
-        watches.add("/a".to_owned(), WatchKind::Recursive, Arc::clone(queue));
-        watches.add("/a".to_owned(), WatchKind::Child, Arc::clone(queue));
+        watches.add("/a".into(), WatchKind::Recursive, Arc::clone(queue));
+        watches.add("/a".into(), WatchKind::Child, Arc::clone(queue));
     }
     watches.remove_all(&queues[0]);
     assert!(!watches.remove("/a", WatchKind::Recursive, &queues[1]));
@@ -63,7 +63,7 @@ fn a_queue_knows_whether_watches_have_it() {
     let (mut watches, mut wakers) = (Watches::default(), Vec::new());
     let queue = Arc::new(EventQueue::default());
     for kind in [WatchKind::Data, WatchKind::Child] {
-        watches.add_if_needed("/a".to_owned(), kind, Arc::clone(&queue));
+        watches.add_if_needed("/a".into(), kind, Arc::clone(&queue));
     }
     let event = |event_type| WatchedEvent::new(event_type, "/a");
     watches.fire(Zxid(1), &event(EventType::NODE_DATA_CHANGED), &mut wakers);
@@ -71,6 +71,28 @@ fn a_queue_knows_whether_watches_have_it() {
     watches.fire(Zxid(1), &event(EventType::NODE_DELETED), &mut wakers);
     assert_eq!(watches.len(), 0);
     assert!(!queue.abandon(), "all have fired");
-    watches.add_if_needed("/a".to_owned(), WatchKind::Data, queue);
+    watches.add_if_needed("/a".into(), WatchKind::Data, queue);
     assert_eq!(watches.len(), 0, "nobody waits for it any more");
+}
+
+#[test]
+fn updates_come_in_their_order_however_many_wait() {
+    let (queue, mut wakers) = (EventQueue::of_one_znode(), Vec::new());
+    let event = WatchedEvent::new(EventType::NODE_DATA_CHANGED, "/a");
+    let (mut pushed, mut taken) = (0, 0);
+    for (pushes, takes) in [(1, 1), (2, 1), (3, 2), (5, 6), (1, 2)] {
+        for _ in 0..pushes {
+            pushed += 1;
+            queue.push(queue.update(Zxid(pushed), &event), &mut wakers);
+        }
+        for _ in 0..takes {
+            let update = queue.try_next();
+            taken += i64::from(update.is_some());
+            let zxid = update
+                .map(|update| matches!(update, WatchUpdate::Event(zxid, _) if zxid.0 == taken));
+            assert_eq!(zxid, Some(true), "number {taken}");
+        }
+    }
+    assert_eq!((pushed, taken), (12, 12));
+    assert_eq!(queue.try_next(), None);
 }

@@ -28,38 +28,20 @@ pub(crate) struct Deletion {
 impl Deletion {
     /// Deletes a znode of this session. The request is sent when this returns.
     pub(crate) fn send(session: &SessionClient, path: &str) -> Self {
-        Self::send_as(session.delete(path), session, path.into())
+        Self::of(session, path.into(), Some(session.delete(path).send()), None, None)
     }
 
-    /// As [`Deletion::send`], by an operation that deletes the znode.
-    pub(crate) fn send_as(
-        operation: client::Operation<()>,
+    /// The deletion of a znode by a request that was `sent`, if the znode is not gone already. The watch on
+    /// the znode is kept until the znode is gone. `own` identifies the znode by more than its name: a
+    /// repeated request deletes no znode of another client.
+    pub(crate) fn of(
         session: &SessionClient,
         path: ByteString,
+        sent: Option<client::Sent<()>>,
+        watch: Option<ZnodeWatch>,
+        own: Option<ZnodeIdentity>,
     ) -> Self {
-        let sent = Some(operation.send());
-        let mut deletion = Self::already_gone(session, path);
-        deletion.sent = sent;
-        deletion
-    }
-
-    /// The deletion of a znode that is gone already. It sends no request.
-    pub(crate) fn already_gone(session: &SessionClient, path: ByteString) -> Self {
-        let session = session.clone();
-        Self { session, path, sent: None, watch: None, own: None }
-    }
-
-    /// Identifies the znode by more than its name: a repeated request deletes no znode of another
-    /// client.
-    pub(crate) fn only_own(mut self, own: Option<ZnodeIdentity>) -> Self {
-        self.own = own;
-        self
-    }
-
-    /// Keeps a watch on the znode until the znode is gone.
-    pub(crate) fn keep_watch(mut self, watch: Option<ZnodeWatch>) -> Self {
-        self.watch = watch;
-        self
+        Self { session: session.clone(), path, sent, watch, own }
     }
 
     /// Waits until the znode is gone. Returns [`LockError::Lost`] if it was gone before the

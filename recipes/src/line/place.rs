@@ -302,22 +302,28 @@ impl Place {
         self.is_deletion_sent = true;
     }
 
-    fn delete_in_background(&mut self) -> Deletion {
+    /// As [`Place::send_delete`], of a place that is dropped afterwards.
+    pub(crate) fn delete_in_background(&mut self) -> Deletion {
         self.is_deletion_sent = true;
-        // The claim may know that the znode is gone, and is dropped now.
+        // The claim may know that the znode is gone, and ends now.
         self.is_gone.fetch_or(self.is_known_to_be_gone(), Ordering::AcqRel);
-        self.claim = None;
+        let claim = self.claim.take();
         let own = self.has_common_name.then_some(ZnodeIdentity::Czxid(self.czxid));
-        let deletion = if own.is_some() && self.is_lost() {
+        let sent = if own.is_some() && self.is_lost() {
             // A znode of this name belongs to another client.
-            Deletion::already_gone(&self.session, self.path.clone())
-        } else if self.announces_release {
-            let operation = self.session.multi_without_results(self.delete_ops());
-            Deletion::send_as(operation, &self.session, self.path.clone())
+            None
         } else {
-            Deletion::send(&self.session, &self.path)
+            let request = if self.announces_release {
+                self.session.multi_without_results(self.delete_ops())
+            } else {
+                self.session.delete(&self.path)
+            };
+            Some(match claim {
+                Some(claim) => claim.end_with(request),
+                None => request.send(),
+            })
         };
-        deletion.only_own(own).keep_watch(self.own_watch.take())
+        Deletion::of(&self.session, self.path.clone(), sent, self.own_watch.take(), own)
     }
 }
 

@@ -91,7 +91,8 @@ impl LockHandle {
         registrations.iter_mut().for_each(|registration| registration.set_held(&lock));
         // The owner has the lock from now on, and may have registered another holder.
         if let Some(held) = &mut lock.parts.lock().held {
-            held.registrations.append(&mut registrations);
+            registrations.append(&mut held.registrations);
+            held.registrations = registrations;
         }
         Self { lock, is_open: true }
     }
@@ -197,9 +198,9 @@ impl LockHandle {
 
 impl Drop for LockHandle {
     fn drop(&mut self) {
-        if let Some(held) = self.close() {
-            drop(held.registrations);
-            held.places.into_iter().rev().for_each(|place| drop(place.send_delete()));
+        if let Some(Held { registrations, mut places }) = self.close() {
+            drop(registrations);
+            places.iter_mut().rev().for_each(|place| drop(place.delete_in_background()));
         }
     }
 }

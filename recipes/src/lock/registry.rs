@@ -18,6 +18,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tracing::subscriber::NoSubscriber;
 
 use super::held_lock::{HeldLock, LockHandle};
@@ -106,11 +107,14 @@ impl Hasher for Mixing {
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixing>>;
 
+/// The owners and ids of entries. Mostly it is one, which needs no memory of its own.
+type EntryKeys = SmallVec<[(Owner, u64); 1]>;
+
 #[derive(Debug, Default)]
 struct Registry {
-    entries: Map<(LineKey, Owner), Vec<Entry>>,
+    entries: Map<(LineKey, Owner), SmallVec<[Entry; 1]>>,
     /// The entries of the locks that a task or thread has acquired and not released: an index.
-    by_runner: Map<(LineKey, Runner), Vec<(Owner, u64)>>,
+    by_runner: Map<(LineKey, Runner), EntryKeys>,
 }
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);

@@ -128,7 +128,7 @@ fn a_watch_that_ends_while_the_session_closes_is_not_removed() {
     let mut session = connected(start);
     let (queue, call) = (Arc::new(EventQueue::default()), Call::new(OpCode::EXISTS));
     let request = Request::Watch(Watch::Lookup(Lookup::Exists("/a".into())));
-    let (path, kind) = ("/a".to_owned(), WatchKind::Data);
+    let (path, kind) = ("/a".into(), WatchKind::Data);
     let watch = WatchRegistration { path, kind, queue: Arc::clone(&queue) };
     let submission = Submission::new(request, Arc::clone(&call));
     session.submit(Submission { watch: Some(watch), ..submission }, start);
