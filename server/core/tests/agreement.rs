@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use zoolet_core::{ConnectionId, Core, CreateTxn, Requester, Restore, Settings, Txn, TxnOp};
 use zoolet_protocol::{
-    Acl, AddWatch, Create, CreateFlags, CreateKind, Delete, Expect, Id, Lookup, MultiOp, Names,
-    Permissions, RemoveWatches, SessionId, SetAcl, SetData, SetWatches, Watch, WatchMode,
-    WatcherType, Write, Xid, ZPath, Zxid,
+    Acl, AddWatch, Create, CreateFlags, CreateKind, Delete, Expect, Id, Lookup, MultiOp,
+    MultiResult, Names, Permissions, RemoveWatches, Response, SessionId, SetAcl, SetData,
+    SetWatches, Watch, WatchMode, WatcherType, Write, Xid, ZPath, Zxid,
 };
 
 const CASES: u32 = 128;
@@ -312,5 +312,50 @@ proptest! {
         }
         check(&core)?;
         check(&restarted(&core))?;
+    }
+}
+
+#[test]
+fn the_operations_of_a_multi_see_the_earlier_ones_however_many_they_are() {
+    let open = || Some(vec![Acl::open()]);
+    let create = |path: &str| {
+        let (kind, flags) = (CreateKind::Create, CreateFlags::EPHEMERAL);
+        MultiOp::Create(Create { kind, path: path.into(), data: None, acl: open(), flags })
+    };
+    let set = |path: &str, version: i32| {
+        let (data, version) = (Some("x".into()), Expect::from(version));
+        MultiOp::SetData(SetData { path: path.into(), data, version })
+    };
+    let delete =
+        |path: &str| MultiOp::Delete(Delete { path: path.into(), version: Expect::from(1) });
+    for count in [1, 3, 4, 8, 9, 40] {
+        let (mut core, mut other) = (filled(), filled());
+        let paths: Vec<_> = (0..count).map(|number| format!("/many/{number}/x")).collect();
+        let each = |op: &dyn Fn(&str) -> MultiOp| -> Vec<_> {
+            paths.iter().map(|path| op(path)).collect()
+        };
+        let steps: [Vec<MultiOp>; 4] = [
+            // They come, are changed and go, and come again.
+            [each(&create), each(&|path| set(path, 0)), each(&delete), each(&create)].concat(),
+            // What was looked up is right for the first that goes.
+            [each(&|path| set(path, 0)), each(&delete)].concat(),
+            paths.iter().flat_map(|path| [create(path), set(path, 0), delete(path)]).collect(),
+            vec![create(&paths[0]), set(&paths[0], 0), set(&paths[0], 1)],
+        ];
+        for ops in steps {
+            let write = Write::Multi(ops);
+            core.watch(&Watch::Lookup(Lookup::Exists((&*paths[0]).into())), &requester(1, 2));
+            other.watch(&Watch::Lookup(Lookup::Exists((&*paths[0]).into())), &requester(1, 2));
+            let effects = core.apply_decided(&core.decide(&write, &requester(1, 1), 7));
+            assert_eq!(effects, other.apply(&other.prepare(&write, &requester(1, 1), 7)));
+            let Ok(Response::Multi(results)) = effects.reply else { panic!("a multi has results") };
+            assert!(!results.iter().any(|result| matches!(result, MultiResult::Error(_))));
+            assert_eq!(core.freeze().znodes(), other.freeze().znodes());
+            assert!(core.check().is_ok());
+        }
+        let refused = Write::Multi([each(&create), each(&|path| set(path, 1))].concat());
+        let effects = core.apply_decided(&core.decide(&refused, &requester(1, 1), 7));
+        assert_eq!(effects, other.apply(&other.prepare(&refused, &requester(1, 1), 7)));
+        assert_eq!(core.freeze().znodes(), other.freeze().znodes());
     }
 }
