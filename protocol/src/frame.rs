@@ -57,6 +57,22 @@ impl FrameCodec {
         Ok(Some(stream.split_to(length).freeze()))
     }
 
+    /// The payload of the frame at the front of `stream`, which stays there. `None` if it is not complete,
+    /// or has a length for which [`FrameCodec::next_frame`] returns an error.
+    ///
+    /// ```
+    /// use zoolet_protocol::FrameCodec;
+    ///
+    /// assert_eq!(FrameCodec::default().peek(&[0, 0, 0, 1, 7, 8]), Some(&[7][..]));
+    /// assert_eq!(FrameCodec::default().peek(&[0, 0, 0, 2, 7]), None);
+    /// assert_eq!(FrameCodec::new(1).peek(&[0, 0, 0, 2, 7, 8]), None);
+    /// ```
+    #[must_use]
+    pub fn peek<'a>(&self, stream: &'a [u8]) -> Option<&'a [u8]> {
+        let (length, rest) = stream.split_first_chunk::<LENGTH_BYTES>()?;
+        rest.get(..self.check(i32::from_be_bytes(*length)).ok()?)
+    }
+
     /// Checks the length of a payload that does not come from a stream.
     ///
     /// # Errors

@@ -288,7 +288,7 @@ pub(crate) fn length_prefixed(input: &[u8]) -> Parsed<'_, Option<&[u8]>> {
     }
 }
 
-fn encode_length_prefixed(bytes: Option<&[u8]>, out: &mut BytesMut) {
+pub(crate) fn encode_length_prefixed(bytes: Option<&[u8]>, out: &mut BytesMut) {
     match bytes {
         None => out.put_i32(-1),
         Some(bytes) => {

@@ -55,12 +55,12 @@ pub use parts::{Parts, encode_reply_in_parts};
 pub use path::{PathError, RawPath, SEQUENCE_DIGITS, ZPath, sequence_number};
 pub use request::{
     AddWatch, Auth, Check, CheckWatches, Create, CreateFlags, CreateKind, CreateMode, Delete,
-    Lookup, Read, Reconfig, RemoveWatches, Request, RequestEncoder, RequestHeader, SessionRequest,
-    SetAcl, SetData, SetWatches, Watch, Write, decode_request, encode_request,
+    Lookup, PlainGetData, Read, Reconfig, RemoveWatches, Request, RequestEncoder, RequestHeader,
+    SessionRequest, SetAcl, SetData, SetWatches, Watch, Write, decode_request, encode_request,
 };
 pub use response::{
     ClientInfo, Incoming, ReplyHeader, Response, decode_incoming, encode_event, encode_reply,
-    into_incoming,
+    into_incoming, put_data_reply,
 };
 pub use stat::Stat;
 pub use transport::{ConnectTarget, Dial, Dialing, Disconnected, Received, Searching, Transport};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::jute::Encode;
+use crate::jute::Encode as _;
 use crate::limits::SHARED_BYTES_MIN;
 use crate::response::{ReplyHeader, Response};
 use crate::stat::Stat;
@@ -49,7 +49,7 @@ pub trait Parts {
 
 /// Appends a reply as the payload of a frame. Long data and long lists of names are shared.
 pub fn encode_reply_in_parts(header: &ReplyHeader, response: &Response, out: &mut impl Parts) {
-    header.encode(out.buffer());
+    header.encode_at_once(out.buffer());
     match response {
         Response::Names(names) if names.is_long() => names.encode_in_parts(out),
         Response::NamesStat(names, stat) if names.is_long() => {

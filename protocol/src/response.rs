@@ -1,12 +1,13 @@
 //! Replies and events: how a server encodes them and a client decodes them.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut as _, Bytes, BytesMut};
 use bytestring::ByteString;
 
 use crate::acl::Acl;
 use crate::code::{ErrorCode, OpCode};
 use crate::id::{Xid, Zxid};
-use crate::jute::{Decode, DecodeError, Encode, Parsed};
+use crate::jute::{Decode, DecodeError, Encode, Parsed, encode_length_prefixed, put_count};
+use crate::limits::REPLY_HEADER_BYTES;
 use crate::multi::{self, MultiResult};
 use crate::names::Names;
 use crate::path::RawPath;
@@ -42,6 +43,18 @@ record! {
         pub scheme: Option<ByteString>,
         /// The user, without the hash of the password.
         pub user: Option<ByteString>,
+    }
+}
+
+impl ReplyHeader {
+    /// As its fields one after the other, but in one piece: every reply has one.
+    pub(crate) fn encode_at_once(&self, out: &mut BytesMut) {
+        let mut bytes = [0; REPLY_HEADER_BYTES];
+        let mut rest = &mut bytes[..];
+        rest.put_i32(self.xid.0);
+        rest.put_i64(self.zxid.0);
+        rest.put_i32(self.err.0);
+        out.put_slice(&bytes);
     }
 }
 
@@ -222,8 +235,40 @@ impl Encode for Response {
 
 /// Appends a reply as the payload of a frame.
 pub fn encode_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMut) {
-    header.encode(out);
+    header.encode_at_once(out);
     response.encode(out);
+}
+
+/// Appends a reply to a `getData` with its length before it, as a frame is sent. Returns the bytes of the
+/// payload. It is [`encode_reply`] for data that need not be kept for the reply.
+///
+/// ```
+/// use bytes::{Bytes, BytesMut};
+/// use zoolet_protocol::{
+///     ErrorCode, FrameCodec, ReplyHeader, Response, Stat, Xid, Zxid, encode_reply, put_data_reply,
+/// };
+///
+/// let header = ReplyHeader { xid: Xid(1), zxid: Zxid(7), err: ErrorCode::OK };
+/// let (mut frame, mut payload) = (BytesMut::new(), BytesMut::new());
+/// let bytes = put_data_reply(&header, Some(b"data"), &Stat::default(), &mut frame);
+/// let response = Response::Data(Some(Bytes::from_static(b"data")), Stat::default());
+/// encode_reply(&header, &response, &mut payload);
+/// assert_eq!(bytes, payload.len());
+/// assert_eq!(FrameCodec::default().next_frame(&mut frame), Ok(Some(payload.freeze())));
+/// ```
+pub fn put_data_reply(
+    header: &ReplyHeader,
+    data: Option<&[u8]>,
+    stat: &Stat,
+    out: &mut BytesMut,
+) -> usize {
+    let bytes = header.encoded_len() + 4 + data.map_or(0, <[u8]>::len) + stat.encoded_len();
+    out.reserve(4 + bytes);
+    put_count(bytes, out);
+    header.encode_at_once(out);
+    encode_length_prefixed(data, out);
+    stat.encode(out);
+    bytes
 }
 
 /// Encodes an event as the payload of a frame.

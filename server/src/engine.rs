@@ -35,6 +35,8 @@ pub(crate) mod replace;
 
 mod expiries;
 mod hooked;
+pub(crate) mod plain_reads;
 mod session_ids;
 mod sessions;
 mod state;
+mod turn;

@@ -4,7 +4,9 @@
 
 mod counter;
 mod histogram;
+mod repeats;
 mod summary;
 
 pub(crate) use self::counter::{Counter, Spread, Tally};
+pub(crate) use self::repeats::Repeats;
 pub(crate) use self::summary::{Latency, Summarised, Summary, Window};

@@ -404,10 +404,9 @@ impl Core {
         events: &mut Vec<FiredEvent>,
     ) -> Option<Stat> {
         let length = data.map_or(0, Bytes::len) as i64;
-        let data = data.map(|data| Data::copied(data));
         let (stat, bytes) = self.tree.update_at(place, |znode| {
             let bytes = length - znode.data_length() as i64;
-            znode.data = data;
+            Data::set(&mut znode.data, data.map(|data| &**data));
             znode.stat.version = version;
             znode.stat.mzxid = header.zxid;
             znode.stat.mtime = header.time_ms;

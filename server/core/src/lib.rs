@@ -72,6 +72,7 @@ pub use self::check::{Disagreement, Disagreements};
 pub use self::core::{Core, Frozen, Requester, Totals};
 pub use self::ephemeral_owner::{EphemeralOwner, EphemeralType, TTL_MS_MAX};
 pub use self::quota::StatsTrack;
+pub use self::read::PlainReader;
 pub use self::restore::{Restore, RestoreError, Restored};
 pub use self::settings::{DigestAlgorithm, Settings, SuperDigest};
 pub use self::tree::{Data, FrozenTree, StatPersisted, Znode};

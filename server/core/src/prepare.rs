@@ -257,9 +257,13 @@ impl Core {
         view: &View<'_>,
     ) -> Decision {
         self.check_session(requester)?;
-        let path = valid(&set_data.path)?;
+        let path = set_data.path.text().ok_or(ErrorCode::BAD_ARGUMENTS)?;
         let (place, znode) = view.look_up(path);
-        let znode = znode.ok_or(ErrorCode::NO_NODE)?;
+        // Where a znode is the path is valid, but for the second name of the root.
+        let Some(znode) = znode.filter(|_| !path.is_empty()) else {
+            valid(&set_data.path)?;
+            return Err(ErrorCode::NO_NODE);
+        };
         view.authorizer.permits(&znode.acl, Permissions::WRITE)?;
         let data = set_data.data.as_ref();
         if let Some(quota) = QuotaZnode::at(path) {

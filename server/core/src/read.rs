@@ -3,13 +3,13 @@
 
 use zoolet_protocol::{
     CheckWatches, Encode, ErrorCode, EventType, Lookup, MultiReadOp, MultiResult, Names,
-    Permissions, RawPath, Read, Response, SetWatches, Watch, WatchedEvent,
+    Permissions, RawPath, Read, Response, SetWatches, Stat, Watch, WatchedEvent,
 };
 
 use crate::acl::Authorizer;
 use crate::core::{Core, Requester};
 use crate::limits::MULTI_READ_BYTES_MAX;
-use crate::tree::Znode;
+use crate::tree::{Data, Znode};
 use crate::watches::{Modes, Table, WatchReply};
 
 impl Core {
@@ -32,6 +32,12 @@ impl Core {
             Read::CheckWatches(check) => self.check_watches(check, requester),
             Read::MultiRead(ops) => self.read_multi(ops, requester),
         }
+    }
+
+    /// Answers the plainest reads of a requester.
+    #[must_use]
+    pub fn plain_reader<'a>(&'a self, requester: &'a Requester) -> PlainReader<'a> {
+        PlainReader { core: self, authorizer: self.authorizer(requester) }
     }
 
     /// Answers a request that sets or removes watches.
@@ -239,6 +245,38 @@ impl Core {
             let added = self.watches.add_mode(requester.connection, path, mode);
             assert!(added.is_some(), "{mode} is a known mode");
         }
+    }
+}
+
+/// Answers the plainest reads of one requester, one after the other, without a copy of the data.
+///
+/// ```
+/// use zoolet_core::{ConnectionId, Core, Requester, Settings};
+/// use zoolet_protocol::{SessionId, Xid};
+///
+/// let core = Core::new(Settings::default());
+/// let requester = Requester::new(SessionId(1), ConnectionId(1), Xid(1));
+/// let reader = core.plain_reader(&requester);
+/// assert!(reader.data("/zookeeper").is_some_and(|(data, _)| data.is_some_and(|it| it.is_empty())));
+/// assert!(reader.data("/missing").is_none());
+/// ```
+#[derive(Debug)]
+pub struct PlainReader<'a> {
+    core: &'a Core,
+    authorizer: Authorizer<'a>,
+}
+
+impl<'a> PlainReader<'a> {
+    /// What [`Core::read`] answers to a `getData`. `None` if it refuses it, and where the access control
+    /// list is long, so that it takes longer than others.
+    #[must_use]
+    pub fn data(&self, path: &str) -> Option<(Option<&'a Data>, Stat)> {
+        let znode = self.core.tree.get(path)?;
+        if znode.acl.long_address().is_some() {
+            return None;
+        }
+        self.authorizer.permits(&znode.acl, Permissions::READ).ok()?;
+        Some((znode.data.as_ref(), znode.stat()))
     }
 }
 

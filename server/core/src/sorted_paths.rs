@@ -2,7 +2,8 @@
 //!
 //! Each comparison reads the text of a path, which in a large tree no cache holds. So a path that
 //! comes after all others, as that of a new sequential znode does, is compared with the last one
-//! only, and the chunk of any other is found by keys that are beside each other. The chunks of a set
+//! only, and the chunk of any other is found by keys that are beside each other. A path that follows the
+//! one before it, as the znodes of one of several clients do, is looked for there first. The chunks of a set
 //! that grows at its end are full, so that it takes about half the memory of a `BTreeSet`. A small
 //! set that becomes empty keeps its memory: the next path needs no allocation.
 //!
@@ -31,6 +32,22 @@ pub(crate) struct SortedPaths<D = ()> {
     /// No chunk is empty, but for the only one of an empty set.
     chunks: Vec<Link<D>>,
     len: usize,
+    /// Where the last path was inserted or removed; what is there now is compared before it is used.
+    last: LastPlace,
+}
+
+/// The index of a chunk, and a place in it.
+#[derive(Debug, Clone, Copy, Default)]
+struct LastPlace {
+    chunk: u32,
+    place: u32,
+}
+
+impl LastPlace {
+    fn new(chunk: usize, place: usize) -> Self {
+        // A number that is cut off leads to another place, where something else is found.
+        Self { chunk: chunk as u32, place: place as u32 }
+    }
 }
 
 impl SortedPaths {
@@ -83,6 +100,8 @@ impl<D: Derived> SortedPaths<D> {
                 CHUNK => self.chunks.push(Link::of(vec![path])),
                 _ => last.paths_mut(shared).push(path),
             }
+        } else if let Some((index, place)) = self.after_last(&path) {
+            self.insert_at(index, place, path, shared);
         } else {
             let index = self.chunk_of(&path);
             let Err(place) = search_in(self.chunks[index].paths(), &path) else { return false };
@@ -90,6 +109,22 @@ impl<D: Derived> SortedPaths<D> {
         }
         self.len += 1;
         true
+    }
+
+    /// The place behind the path that was inserted last, if this path belongs there.
+    fn after_last(&self, path: &ZPath) -> Option<(usize, usize)> {
+        let (index, place) = (self.last.chunk as usize, self.last.place as usize);
+        let paths = self.chunks.get(index)?.paths();
+        if paths.get(place)? >= path {
+            return None;
+        }
+        let is_before_next = match (paths.get(place + 1), self.chunks.get(index + 1)) {
+            (Some(next), _) => path < next,
+            // Its first path may have been removed, which leaves the key.
+            (None, Some(next)) => Key::of::<D>(path) <= next.least && *path < next.paths()[0],
+            (None, None) => true,
+        };
+        is_before_next.then_some((index, place + 1))
     }
 
     /// Inserts a path at its place in a chunk, which may be full.
@@ -105,6 +140,7 @@ impl<D: Derived> SortedPaths<D> {
                 // Paths that come one after the other fill their chunks also in the middle.
                 (index, place) = (index + 1, 0);
                 if self.chunks.get(index).is_none_or(|next| next.paths().len() == CHUNK) {
+                    self.last = LastPlace::new(index, 0);
                     return self.chunks.insert(index, Link::of(vec![path]));
                 }
             } else {
@@ -115,6 +151,7 @@ impl<D: Derived> SortedPaths<D> {
                 }
             }
         }
+        self.last = LastPlace::new(index, place);
         let link = &mut self.chunks[index];
         if place == 0 {
             link.least = link.least.min(Key::of::<D>(&path));
@@ -124,9 +161,9 @@ impl<D: Derived> SortedPaths<D> {
 
     /// [`SortedPaths::remove`] with what all chunks share.
     pub(crate) fn remove_in(&mut self, path: &ZPath, shared: &mut D::Shared) -> bool {
-        let Some((index, place)) = self.at_an_end(path).or_else(|| self.place_of(path)) else {
-            return false;
-        };
+        let place = self.at_an_end(path).or_else(|| self.at_last(path));
+        let Some((index, place)) = place.or_else(|| self.place_of(path)) else { return false };
+        self.last = LastPlace::new(index, place);
         let paths = self.chunks[index].paths_mut(shared);
         if place + 1 == paths.len() {
             paths.pop();
@@ -151,6 +188,12 @@ impl<D: Derived> SortedPaths<D> {
             return Some((self.chunks.len() - 1, last.len() - 1));
         }
         (first.first()? == path).then_some((0, 0))
+    }
+
+    /// Where a path is, if that is where the last one was removed, or inserted.
+    fn at_last(&self, path: &ZPath) -> Option<(usize, usize)> {
+        let (index, place) = (self.last.chunk as usize, self.last.place as usize);
+        (self.chunks.get(index)?.paths().get(place)? == path).then_some((index, place))
     }
 
     fn place_of(&self, path: &str) -> Option<(usize, usize)> {
@@ -345,6 +388,21 @@ mod tests {
                 assert_eq!(paths.insert_in(path(number), &mut ()), wanted.insert(path(number)));
             }
             check(&paths, &wanted);
+            // Runs of several clients, each in order, which come and go in turn. What was the first path of
+            // a chunk is among those that go.
+            for run in 0..8 {
+                let numbers = (0..range / 8).map(|step| step * 8 + run);
+                for number in numbers.clone() {
+                    assert_eq!(paths.insert_in(path(number), &mut ()), wanted.insert(path(number)));
+                }
+                check(&paths, &wanted);
+                for number in numbers.filter(|number| number % 3 == run % 3) {
+                    assert!(
+                        paths.remove_in(&path(number), &mut ()) && wanted.remove(&path(number))
+                    );
+                }
+                check(&paths, &wanted);
+            }
             // The first ones go, and then all, so that the next round begins with kept memory.
             let gone: Vec<_> = match round {
                 0 => wanted.iter().take(wanted.len() / 2).cloned().collect(),

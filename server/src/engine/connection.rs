@@ -6,6 +6,7 @@
 //! unless hooks hold the frame back. It leaves as soon as the zxid that it depends on is durable.
 
 mod authentication;
+mod turn;
 
 use std::sync::Arc;
 
@@ -18,21 +19,23 @@ use zoolet_protocol::{
     SessionRequest, Write, Xid, Zxid, decode_all, decode_request,
 };
 
+pub(crate) use self::turn::Turn;
 use super::audit::Asked;
 use super::hooks::Closed;
 use super::lock::{Engine, SessionEnded};
 use super::message::Message;
 use super::outbox::{Outbox, Outgoing};
 use super::registry::{Entrance, Full, Liveness, Peer};
-use super::stats::{ConnectionStats, LastNamespace, LastRequest};
+use super::stats::{ConnectionStats, LastRequest, TurnCounts};
 use super::throttle::token_bucket::{Refused, SessionKind};
+use super::turn::SoFar;
 use crate::sasl::Exchange;
 use crate::session_key;
 
 /// The server's end of one client's connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) peer: Arc<Peer>,
     /// Locked while a frame is handled, so that frames from several threads are handled one at a
     /// time.
@@ -47,7 +50,7 @@ struct Attached {
     liveness: Arc<Liveness>,
     /// Who asks: kept from request to request.
     requester: Requester,
-    namespace: LastNamespace,
+    so_far: SoFar,
 }
 
 /// Why the server ends a connection.
@@ -163,10 +166,28 @@ impl Connection {
         self.engine.stats.frame_received(frame.len());
         let mut attached = self.attached.lock();
         self.peer.stats.received.add(1);
-        let handled = match &mut *attached {
-            Some(attached) => self.handle_request(attached, &frame, treatment),
-            None => self.handle_handshake(&frame).map(|liveness| {
+        let received_ms = self.engine.clock.now_ms();
+        let handled = self.handle_locked(&mut attached, &frame, treatment, received_ms);
+        if let Some(attached) = &mut *attached {
+            attached.so_far.counts.tell(&self.peer.stats);
+        }
+        handled.map(drop)
+    }
+
+    /// Handles the payload of a frame that has come in at this time, in milliseconds of the server's
+    /// clock. Returns when it was handled.
+    fn handle_locked(
+        &self,
+        attached: &mut Option<Attached>,
+        frame: &Bytes,
+        treatment: Treatment,
+        received_ms: u64,
+    ) -> Result<u64, Closed> {
+        let handled = match attached {
+            Some(attached) => self.handle_request(attached, frame, treatment, received_ms),
+            None => self.handle_handshake(frame).map(|liveness| {
                 *attached = liveness.map(|liveness| self.attach(liveness));
+                self.engine.clock.now_ms()
             }),
         };
         handled.map_err(|hangup| {
@@ -235,9 +256,11 @@ impl Connection {
             let header = RequestHeader { xid: Xid(0), op: OpCode::CREATE_SESSION };
             let received_ms = self.engine.clock.now_ms();
             self.peer.stats.request_began(received_ms);
-            self.engine.stats.operations.count(header.op);
+            self.engine.stats.operations.count(header.op, 1);
             let liveness = self.engine.create_session(&self.peer, timeout_ms, welcome);
-            self.count_reply(header, self.engine.last_zxid(), received_ms);
+            let mut counts = TurnCounts::default();
+            self.count_reply(&mut counts, header, self.engine.last_zxid(), received_ms);
+            counts.tell(&self.peer.stats);
             return Ok(Some(liveness));
         }
         let has_password =
@@ -262,7 +285,7 @@ impl Connection {
             xid: Xid(0),
             identities: self.peer.identities(),
         };
-        Attached { liveness, requester, namespace: LastNamespace::default() }
+        Attached { liveness, requester, so_far: SoFar::default() }
     }
 
     /// Turns the client away if too many begin or resume sessions.
@@ -289,28 +312,34 @@ impl Connection {
         attached: &mut Attached,
         frame: &Bytes,
         treatment: Treatment,
-    ) -> Result<(), Hangup> {
+        received_ms: u64,
+    ) -> Result<u64, Hangup> {
         let (header, request) = decode_request(frame).map_err(Hangup::Header)?;
-        let received_ms = self.engine.clock.now_ms();
         self.peer.stats.request_began(received_ms);
-        self.engine.stats.operations.count(header.op);
         let is_auth = matches!(header.op, OpCode::AUTH | OpCode::SASL);
-        let Attached { liveness, requester, namespace } = attached;
+        let Attached { liveness, requester, so_far } = attached;
+        so_far.counts.request_began(&self.peer.stats, header.op);
+        if so_far.buffer.is_none() {
+            // Another thread may take the reply as soon as it is in the outbox.
+            so_far.counts.tell(&self.peer.stats);
+        }
         requester.xid = header.xid;
         if !is_auth {
             self.check_enforced_auth(header, &requester.identities)?;
             liveness.touch(received_ms);
         }
         let outcome = match (treatment, request) {
-            (Treatment::Refuse(code), Ok(request)) => self.refuse(requester, &request, code),
+            (Treatment::Refuse(code), Ok(request)) => {
+                self.refuse(requester, &request, code, so_far)
+            }
             (Treatment::Throttle, Ok(_)) if is_throttlable(header.op) => {
                 self.engine.stats.throttled_operations.add(1);
                 self.reply(requester, requester.xid, ErrorCode::THROTTLED_OP, Response::Empty)
             }
-            (_, Ok(request)) => self.carry_out(requester, request, namespace)?,
+            (_, Ok(request)) => self.carry_out(requester, &request, so_far)?,
             // ZooKeeper reads these before its queue of requests, and closes the connection.
             (_, Err(error)) if is_auth => return Err(Hangup::Unreadable(error)),
-            (_, Err(error)) => self.refuse_unreadable(requester, header, error),
+            (_, Err(error)) => self.refuse_unreadable(requester, header, error, so_far),
         };
         let Ok(zxid) = outcome else {
             self.engine.stats.stale_requests_dropped.add(1);
@@ -318,36 +347,35 @@ impl Connection {
         };
         if is_auth {
             requester.identities = self.peer.identities();
-        } else {
-            self.count_reply(header, zxid, received_ms);
+            return Ok(self.engine.clock.now_ms());
         }
-        Ok(())
+        Ok(self.count_reply(&mut so_far.counts, header, zxid, received_ms))
     }
 
     /// Carries out a request and replies. Returns the zxid of the reply.
     fn carry_out(
         &self,
         requester: &Requester,
-        request: Request,
-        namespace: &mut LastNamespace,
+        request: &Request,
+        so_far: &mut SoFar,
     ) -> Result<Result<Zxid, SessionEnded>, Hangup> {
         let engine = &self.engine;
-        if has_null_path_in_list(&request)
+        if has_null_path_in_list(request)
             && let Some(body) =
-                engine.inspect(|core| core.reply_before_null_path(&request, requester))
+                engine.inspect(|core| core.reply_before_null_path(request, requester))
         {
             return Ok(self.reply(requester, requester.xid, ErrorCode::MARSHALLING_ERROR, body));
         }
         Ok(match request {
-            Request::Read(read) => engine.read(&self.peer, requester, &read, namespace),
-            Request::Watch(watch) => engine.watch(&self.peer, requester, &watch, namespace),
+            Request::Read(read) => engine.read(&self.peer, requester, read, so_far),
+            Request::Watch(watch) => engine.watch(&self.peer, requester, watch, so_far),
             // Since 3.9.3 a check is valid in a multi only.
             Request::Write(Write::Op(MultiOp::Check(_))) => {
                 return Err(self.unknown(requester.xid, OpCode::CHECK));
             }
-            Request::Write(write) => engine.write(&self.peer, requester, &write, namespace),
+            Request::Write(write) => engine.write(&self.peer, requester, write, so_far),
             Request::Session(session) => self.carry_out_session(requester, session)?,
-            Request::Unknown { op, .. } => return Err(self.unknown(requester.xid, op)),
+            Request::Unknown { op, .. } => return Err(self.unknown(requester.xid, *op)),
         })
     }
 
@@ -355,7 +383,7 @@ impl Connection {
     fn carry_out_session(
         &self,
         requester: &Requester,
-        request: SessionRequest,
+        request: &SessionRequest,
     ) -> Result<Result<Zxid, SessionEnded>, Hangup> {
         match request {
             SessionRequest::Ping => {
@@ -367,7 +395,7 @@ impl Connection {
                 Ok(self.reply(requester, requester.xid, ErrorCode::OK, infos))
             }
             SessionRequest::Auth(auth) => {
-                self.authenticate(requester, &auth)?;
+                self.authenticate(requester, auth)?;
                 Ok(Ok(Zxid::ZERO))
             }
             SessionRequest::Sasl(token) => {
@@ -389,9 +417,10 @@ impl Connection {
         requester: &Requester,
         request: &Request,
         code: ErrorCode,
+        so_far: &mut SoFar,
     ) -> Result<Zxid, SessionEnded> {
         if let Request::Write(write) = request {
-            return self.engine.refuse(&self.peer, requester, Asked::Write(write), code);
+            return self.engine.refuse(&self.peer, requester, Asked::Write(write), code, so_far);
         }
         self.reply(requester, requester.xid, code, Response::Empty)
     }
@@ -403,6 +432,7 @@ impl Connection {
         requester: &Requester,
         header: RequestHeader,
         error: DecodeError,
+        so_far: &mut SoFar,
     ) -> Result<Zxid, SessionEnded> {
         tracing::debug!(
             address = self.peer.address_text(),
@@ -414,7 +444,7 @@ impl Connection {
         let code = ErrorCode::MARSHALLING_ERROR;
         if header.op == OpCode::MULTI {
             let asked = Asked::Refused(header.op);
-            return self.engine.refuse(&self.peer, requester, asked, code);
+            return self.engine.refuse(&self.peer, requester, asked, code, so_far);
         }
         let response = match error.fault {
             DecodeFault::WriteInMultiRead => Response::Multi(Vec::new()),
@@ -445,7 +475,14 @@ impl Connection {
         self.engine.send(&self.peer, |_| Outgoing { after: zxid, message });
     }
 
-    fn count_reply(&self, header: RequestHeader, zxid: Zxid, received_ms: u64) {
+    /// Counts a request that was carried out. Returns when that was.
+    fn count_reply(
+        &self,
+        counts: &mut TurnCounts,
+        header: RequestHeader,
+        zxid: Zxid,
+        received_ms: u64,
+    ) -> u64 {
         let replied_ms = self.engine.clock.now_ms();
         let last = LastRequest {
             op: header.op,
@@ -454,7 +491,8 @@ impl Connection {
             replied_ms,
             latency_ms: replied_ms.saturating_sub(received_ms),
         };
-        self.peer.stats.replied(&last);
+        counts.replied(&self.peer.stats, last, 1);
+        replied_ms
     }
 }
 

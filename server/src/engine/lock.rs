@@ -17,9 +17,7 @@ use tokio::sync::Semaphore;
 use zoolet_core::{
     Audience, ConnectionId, Core, Decided, Effects, FiredEvent, Requester, Totals, Txn, TxnOp,
 };
-use zoolet_protocol::{
-    ErrorCode, Read, ReplyHeader, Response, Watch, WatchedEvent, Write, Xid, Zxid, encode_event,
-};
+use zoolet_protocol::{ErrorCode, Read, Response, Watch, WatchedEvent, Write, Zxid, encode_event};
 
 use super::audit::{Asked, Audit};
 use super::clock::Clock;
@@ -30,8 +28,9 @@ use super::outbox::Outgoing;
 use super::registry::{Liveness, Peer, Registry};
 use super::session_ids::{first_session, time_of_ids};
 use super::state::{LockHeld, State};
-use super::stats::{LastNamespace, ServerStats, bytes_of};
+use super::stats::{ServerStats, bytes_of};
 use super::throttle::Throttle;
+use super::turn::SoFar;
 use super::warnings::Warnings;
 use crate::config::Config;
 use crate::limits::FORGET_WATCHES_PER_TURN;
@@ -344,7 +343,7 @@ impl Engine {
         peer: &Peer,
         requester: &Requester,
         read: &Read,
-        namespace: &mut LastNamespace,
+        so_far: &mut SoFar,
     ) -> Result<Zxid, SessionEnded> {
         let mut wakers = Wakers::default();
         let mut state = self.state.read();
@@ -368,16 +367,18 @@ impl Engine {
         let looked_up = match (read, &reply) {
             (Read::Lookup(lookup), Ok(response)) => Some((lookup, bytes_of(response))),
             (Read::MultiRead(ops), Ok(response)) => {
+                let namespace = &mut so_far.counts.namespace;
                 self.stats.namespaces.read_multi(namespace, ops, response);
                 None
             }
             _ => None,
         };
         let zxid = state.core.last_zxid();
-        wakers.add(push_reply(state.lock_held(), peer, requester.xid, zxid, reply));
+        wakers.add(so_far.push_reply(state.lock_held(), peer, requester.xid, zxid, reply));
         drop(state);
         if let Some((lookup, bytes)) = looked_up {
-            self.stats.namespaces.looked_up(namespace, lookup, bytes);
+            let path = lookup.path().text().unwrap_or_default();
+            self.stats.namespaces.looked_up(&mut so_far.counts.namespace, path, bytes);
         }
         Ok(zxid)
     }
@@ -388,7 +389,7 @@ impl Engine {
         peer: &Peer,
         requester: &Requester,
         watch: &Watch,
-        namespace: &mut LastNamespace,
+        so_far: &mut SoFar,
     ) -> Result<Zxid, SessionEnded> {
         let mut wakers = Wakers::default();
         let mut state = self.state.write();
@@ -402,10 +403,11 @@ impl Engine {
         for event in &watched.events {
             wakers.add(push_event(state.lock_held(), peer, zxid, event));
         }
-        wakers.add(push_reply(state.lock_held(), peer, requester.xid, zxid, watched.reply));
+        wakers.add(so_far.push_reply(state.lock_held(), peer, requester.xid, zxid, watched.reply));
         drop(state);
         if let Some((lookup, bytes)) = looked_up {
-            self.stats.namespaces.looked_up(namespace, lookup, bytes);
+            let path = lookup.path().text().unwrap_or_default();
+            self.stats.namespaces.looked_up(&mut so_far.counts.namespace, path, bytes);
         }
         Ok(zxid)
     }
@@ -416,13 +418,13 @@ impl Engine {
         peer: &Peer,
         requester: &Requester,
         write: &Write,
-        namespace: &mut LastNamespace,
+        so_far: &mut SoFar,
     ) -> Result<Zxid, SessionEnded> {
         // The clock is read under the lock, so that times are in the order of zxids.
-        let (zxid, txn) = self.change(peer, requester, Asked::Write(write), |core| {
+        let (zxid, txn) = self.change(peer, requester, Asked::Write(write), so_far, |core| {
             core.decide(write, requester, self.clock.wall_ms())
         })?;
-        self.stats.namespaces.wrote(namespace, &txn);
+        self.stats.namespaces.wrote(&mut so_far.counts.namespace, &txn);
         if self.config.settings.enforce_quota {
             self.stats.namespaces.refused(write, &txn);
         }
@@ -436,9 +438,10 @@ impl Engine {
         requester: &Requester,
         asked: Asked<'_>,
         code: ErrorCode,
+        so_far: &mut SoFar,
     ) -> Result<Zxid, SessionEnded> {
         let refuse = |core: &Core| core.refuse(requester, code, self.clock.wall_ms()).into();
-        self.change(peer, requester, asked, refuse).map(|(zxid, _)| zxid)
+        self.change(peer, requester, asked, so_far, refuse).map(|(zxid, _)| zxid)
     }
 
     fn change(
@@ -446,6 +449,7 @@ impl Engine {
         peer: &Peer,
         requester: &Requester,
         asked: Asked<'_>,
+        so_far: &mut SoFar,
         decide: impl FnOnce(&Core) -> Decided,
     ) -> Result<(Zxid, Txn), SessionEnded> {
         let mut wakers = Wakers::default();
@@ -464,7 +468,12 @@ impl Engine {
             audit.decided(peer, requester, asked, decided.txn());
         }
         peer.count_woken(wakers.len());
-        wakers.add(push_reply(state.lock_held(), peer, requester.xid, effects.zxid, effects.reply));
+        if !effects.events.is_empty() {
+            // Who hears of this write may ask for the numbers before the turn ends.
+            so_far.counts.tell(&peer.stats);
+        }
+        let reply = effects.reply;
+        wakers.add(so_far.push_reply(state.lock_held(), peer, requester.xid, effects.zxid, reply));
         let ended = effects.ended.and_then(|session| self.registry.remove_session(session));
         drop(state);
         if let Some(ended) = ended {
@@ -630,24 +639,8 @@ fn workers() -> usize {
     Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers())
 }
 
-fn check_session(core: &Core, requester: &Requester) -> Result<(), SessionEnded> {
+pub(super) fn check_session(core: &Core, requester: &Requester) -> Result<(), SessionEnded> {
     if core.has_session(requester.session) { Ok(()) } else { Err(SessionEnded) }
-}
-
-/// Pushes the reply to a request.
-fn push_reply(
-    held: LockHeld<'_>,
-    peer: &Peer,
-    xid: Xid,
-    zxid: Zxid,
-    reply: Result<Response, ErrorCode>,
-) -> Option<Waker> {
-    let (err, response) = match reply {
-        Ok(response) => (ErrorCode::OK, response),
-        Err(code) => (code, Response::Empty),
-    };
-    let message = Message::Reply(ReplyHeader { xid, zxid, err }, response);
-    peer.push(held, Outgoing { after: zxid, message })
 }
 
 /// Pushes an event that a client missed while it was disconnected. It has no zxid of its own.

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -77,6 +77,8 @@ pub(crate) struct Outbox {
     hooks: Option<Arc<dyn Hooks>>,
     /// Whether the connection is open, as `inner` says, to be read without its lock.
     is_open: AtomicBool,
+    /// The bytes that wait, as `inner` says, to be read without its lock.
+    waiting_bytes: AtomicUsize,
     inner: Mutex<Inner>,
 }
 
@@ -118,8 +120,8 @@ impl Outbox {
             must_read: false,
             receiver: None,
         };
-        let (is_open, inner) = (AtomicBool::new(true), Mutex::new(inner));
-        Self { connection, durable, hooks, is_open, inner }
+        let (is_open, waiting_bytes) = (AtomicBool::new(true), AtomicUsize::new(0));
+        Self { connection, durable, hooks, is_open, waiting_bytes, inner: Mutex::new(inner) }
     }
 
     /// Adds a message. The caller wakes the returned waker once it holds no lock. `sent` counts the
@@ -147,7 +149,7 @@ impl Outbox {
         if is_full || i32::try_from(length).is_err() {
             let (messages, bytes) = (inner.waiting.len() + 1, inner.bytes.saturating_add(length));
             inner.cut();
-            self.publish_end(&inner);
+            self.publish(&inner);
             return Err(Overflow { messages, bytes, receiver: self.receiver_of(&mut inner) });
         }
         if let Some(hooks) = &self.hooks {
@@ -157,12 +159,12 @@ impl Outbox {
                 Admission::Last => {
                     length = outgoing.message.encoded_len();
                     inner.end = End::Finishing;
-                    self.publish_end(&inner);
+                    self.publish(&inner);
                 }
                 Admission::Drop => return Ok(None),
                 Admission::End => {
                     inner.end = End::Finishing;
-                    self.publish_end(&inner);
+                    self.publish(&inner);
                     return Ok(self.receiver_of(&mut inner));
                 }
             }
@@ -170,6 +172,7 @@ impl Outbox {
         sent(&outgoing.message, length);
         inner.bytes += length;
         inner.waiting.push_back(outgoing);
+        self.publish(&inner);
         match &inner.receiver {
             // It waits for the disk, which wakes it when the message may leave.
             Some(receiver)
@@ -211,7 +214,7 @@ impl Outbox {
     fn change(&self, change: impl FnOnce(&mut Inner)) {
         let mut inner = self.inner.lock();
         change(&mut inner);
-        self.publish_end(&inner);
+        self.publish(&inner);
         let receiver = self.receiver_of(&mut inner);
         drop(inner);
         if let Some(receiver) = receiver {
@@ -219,9 +222,23 @@ impl Outbox {
         }
     }
 
-    /// Makes the end visible to [`Outbox::is_open`].
-    fn publish_end(&self, inner: &Inner) {
+    /// Makes visible without the lock whether it is open, and what waits.
+    fn publish(&self, inner: &Inner) {
         self.is_open.store(inner.end == End::Open, Ordering::Release);
+        // After the end, so that nobody sees an open outbox without what its end has discarded.
+        self.waiting_bytes.store(inner.bytes, Ordering::Release);
+    }
+
+    /// Whether a message that depends on this zxid may leave without entering the outbox: nothing waits
+    /// that must leave before it. Who pushes holds the engine's lock, so nothing enters meanwhile. The
+    /// caller writes the message before it takes another out of the outbox, and knows that there are no
+    /// hooks.
+    pub(super) fn is_passable(&self, _held: LockHeld<'_>, after: Zxid) -> bool {
+        debug_assert!(self.hooks.is_none(), "hooks see each message");
+        // In this order: see `publish`.
+        self.waiting_bytes.load(Ordering::Acquire) == 0
+            && self.is_open()
+            && self.durable.covers(after)
     }
 
     /// Whether the next message waits for the disk.
@@ -254,7 +271,7 @@ impl Outbox {
 
     /// The bytes that wait.
     pub(crate) fn waiting_bytes(&self) -> usize {
-        self.inner.lock().bytes
+        self.waiting_bytes.load(Ordering::Acquire)
     }
 
     /// The messages that wait.
@@ -364,6 +381,7 @@ impl Outbox {
                 let outgoing = inner.waiting.pop_front()?;
                 inner.left += 1;
                 inner.bytes -= outgoing.message.encoded_len();
+                self.publish(inner);
                 if inner.waiting.is_empty() && inner.waiting.capacity() > MESSAGES_KEPT {
                     inner.waiting = VecDeque::new();
                 }
@@ -492,6 +510,28 @@ mod tests {
         assert!(push_event(&outbox).is_ok());
         outbox.cut();
         assert_eq!(capacity(), 0);
+    }
+
+    #[test]
+    fn a_message_passes_only_an_open_outbox_in_which_nothing_waits() {
+        let is_passable = |outbox: &Outbox| outbox.is_passable(LockHeld::NO_ENGINE, Zxid(1));
+        let outbox = empty();
+        assert!(is_passable(&outbox));
+        assert!(push_event(&outbox).is_ok());
+        assert!(!is_passable(&outbox), "an event waits");
+        assert!(outbox.take_all(1_000).1 && is_passable(&outbox));
+        assert!(push_event(&outbox).is_ok());
+        outbox.cut();
+        assert!(!is_passable(&outbox), "an event is lost");
+        let outbox = empty();
+        outbox.finish();
+        assert!(!is_passable(&outbox));
+
+        let durable = Durable::from(Zxid(0));
+        let outbox = Outbox::new(ConnectionId(1), durable.clone(), None);
+        assert!(!is_passable(&outbox), "the disk does not have it yet");
+        durable.reach(Zxid(1));
+        assert!(is_passable(&outbox));
     }
 
     #[test]

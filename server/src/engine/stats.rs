@@ -2,6 +2,7 @@
 //!
 //! - `connection` is what is counted for one connection, `operations` for one operation.
 //! - `namespaces` is what is counted for one top-level znode.
+//! - `turn` is what the requests of one turn count; they tell it together, before their replies leave.
 //!
 //! Numbers are read one at a time, so a report may show a request that is counted in one of them and
 //! not yet in another.
@@ -9,6 +10,7 @@
 mod connection;
 mod namespaces;
 mod operations;
+mod turn;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,8 +19,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use zoolet_protocol::Xid;
 
 pub(crate) use self::connection::{ConnectionStats, LastRequest};
-pub(crate) use self::namespaces::{LastNamespace, NamespaceCounters, Namespaces, bytes_of};
+pub(crate) use self::namespaces::{NamespaceCounters, Namespaces, bytes_of};
 pub(crate) use self::operations::{Operations, four_letters};
+pub(crate) use self::turn::TurnCounts;
 use crate::engine::message::Message;
 use crate::measure::{Counter, Spread, Summarised, Summary, Window};
 use crate::storage::stats::StorageStats;

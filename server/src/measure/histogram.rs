@@ -27,12 +27,13 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    pub(super) fn record(&self, value: u64) {
+    /// Records a value that came so many times.
+    pub(super) fn record(&self, value: u64, times: u64) {
         if value == 0 {
-            return self.zeros.get_or_init(Spread::default).add(1);
+            return self.zeros.get_or_init(Spread::default).add(times);
         }
         let counts = self.counts.get_or_init(|| (0..BUCKETS).map(|_| AtomicU64::new(0)).collect());
-        counts[bucket(value)].fetch_add(1, Ordering::Relaxed);
+        counts[bucket(value)].fetch_add(times, Ordering::Relaxed);
     }
 
     pub(super) fn distribution(&self) -> Distribution {
@@ -124,7 +125,7 @@ mod tests {
 
     fn of(values: &[u64]) -> Distribution {
         let histogram = Histogram::default();
-        values.iter().for_each(|value| histogram.record(*value));
+        values.iter().for_each(|value| histogram.record(*value, 1));
         histogram.distribution()
     }
 

@@ -21,9 +21,10 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    pub(crate) fn record(&self, ms: u64) {
-        self.count.add(1);
-        self.extent.record(ms);
+    /// Records a time that so many requests took.
+    pub(crate) fn record(&self, ms: u64, times: u64) {
+        self.count.add(times);
+        self.extent.record(ms, times);
     }
 
     /// Minimum, average and maximum; all 0 if nothing was recorded.
@@ -54,10 +55,10 @@ impl Default for Extent {
 }
 
 impl Extent {
-    fn record(&self, value: u64) {
+    fn record(&self, value: u64, times: u64) {
         // Mostly nothing changes, and a load is cheaper than a write to a shared cache line.
         if value > 0 {
-            self.sum.add(value);
+            self.sum.add(value.wrapping_mul(times));
         }
         if value < self.min.load(Ordering::Relaxed) {
             self.min.fetch_min(value, Ordering::Relaxed);
@@ -119,8 +120,13 @@ pub(crate) struct Summarised {
 
 impl Summary {
     pub(crate) fn record(&self, value: u64) {
-        self.histogram.record(value);
-        self.extent.record(value);
+        self.record_times(value, 1);
+    }
+
+    /// Records a value that came so many times.
+    pub(crate) fn record_times(&self, value: u64, times: u64) {
+        self.histogram.record(value, times);
+        self.extent.record(value, times);
     }
 
     /// Remembers this moment for the windows.

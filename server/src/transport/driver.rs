@@ -11,17 +11,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use tokio_util::sync::CancellationToken;
-use zoolet_protocol::FrameCodec;
+use zoolet_protocol::{FrameCodec, Parts as _};
 
 use super::four_letter::{self, Word};
 use super::output::Output;
 use super::socket::Socket;
-use crate::engine::connection::{Connection, Treatment};
+use crate::engine::connection::{Connection, Treatment, Turn};
 use crate::engine::hooks::Closed;
 use crate::engine::lock::Engine;
 use crate::engine::outbox::Taken;
+use crate::engine::plain_reads::Unread;
 use crate::engine::throttle::large_requests::Taken as TakenMemory;
 use crate::engine::throttle::{Fate, Wait};
 use crate::limits::{
@@ -33,10 +34,6 @@ use crate::limits::{
 /// its reply: the next owner of a lock is in more of a hurry than the client that released it. More
 /// would delay the reply too long.
 const TOLD_FIRST_MAX: usize = 4;
-
-/// After a longer frame the task reads the clock, because not every such request notes when the
-/// server replied.
-const LONG_FRAME_BYTES: usize = 4 << 10;
 
 /// The first bytes of a TLS handshake: its type of record, and the major version. As the length of
 /// a frame they would be hundreds of megabytes.
@@ -186,7 +183,7 @@ impl<S: Socket> Driver<S> {
         let mut has_more = true;
         loop {
             if has_more && !self.is_paused() {
-                match self.take_turn(&codec, &cancelled).await? {
+                match self.take_turn(&codec, &connection, &cancelled).await? {
                     Some(may_have_more) => has_more = may_have_more,
                     None => return self.close().await,
                 }
@@ -237,10 +234,12 @@ impl<S: Socket> Driver<S> {
                         self.connection.extend_session();
                     }
                 }
-                Woken::Outgoing(Taken::ReadInput) => match self.read_or_expire(&codec)? {
-                    Some(may_have_more) => has_more = may_have_more,
-                    None => return Ok(()),
-                },
+                Woken::Outgoing(Taken::ReadInput) => {
+                    match self.read_or_expire(&codec, &connection)? {
+                        Some(may_have_more) => has_more = may_have_more,
+                        None => return Ok(()),
+                    }
+                }
                 Woken::Outgoing(Taken::Over) | Woken::Shutdown => return self.close().await,
                 Woken::Idle => {
                     self.engine.stats.sessionless_expired.add(1);
@@ -284,6 +283,7 @@ impl<S: Socket> Driver<S> {
     async fn take_turn(
         &mut self,
         codec: &FrameCodec,
+        connection: &Arc<Connection>,
         cancelled: &CancellationToken,
     ) -> io::Result<Option<bool>> {
         let engine = Arc::clone(&self.engine);
@@ -293,7 +293,7 @@ impl<S: Socket> Driver<S> {
         };
         // Replies to its own requests need not wake this task: it takes them itself, below.
         drop(self.connection.peer.outbox.take_receiver());
-        let has_more = self.handle_frames(codec);
+        let has_more = self.handle_frames(codec, connection);
         drop(permit);
         if (1..=TOLD_FIRST_MAX).contains(&self.connection.peer.take_woken()) {
             tokio::task::yield_now().await;
@@ -342,7 +342,11 @@ impl<S: Socket> Driver<S> {
     /// The session's timeout seems to have passed: reads the socket, and expires the session if the
     /// client has sent nothing. Returns that requests may have been read; `None` at the end of the
     /// stream.
-    fn read_or_expire(&mut self, codec: &FrameCodec) -> io::Result<Option<bool>> {
+    fn read_or_expire(
+        &mut self,
+        codec: &FrameCodec,
+        connection: &Arc<Connection>,
+    ) -> io::Result<Option<bool>> {
         let outbox = &self.connection.peer.outbox;
         if self.engine.is_behind() || outbox.waits_for_disk() || self.wait() != Wait::No {
             // The disk delays the client, from which nothing is read meanwhile. The ticker asks
@@ -355,7 +359,7 @@ impl<S: Socket> Driver<S> {
                 self.connection.expire_if_due();
                 return Ok(Some(true));
             }
-            if self.handle_frames(codec) || !self.connection.is_due() {
+            if self.handle_frames(codec, connection) || !self.connection.is_due() {
                 return Ok(Some(true));
             }
             match self.socket.read_now(&mut self.input) {
@@ -374,38 +378,84 @@ impl<S: Socket> Driver<S> {
 
     /// Handles the frames that were read, up to the limits of a turn. Returns whether more of them
     /// may be left.
-    fn handle_frames(&mut self, codec: &FrameCodec) -> bool {
-        let begin_ms = self.engine.clock.now_ms();
-        let mut took_ms = 0;
-        for _ in 0..REQUESTS_PER_TURN {
+    fn handle_frames(&mut self, codec: &FrameCodec, connection: &Arc<Connection>) -> bool {
+        let engine = &connection.engine;
+        let begin_ms = engine.clock.now_ms();
+        // Hooks handle each frame by itself.
+        let mut turn = engine.hooks.is_none().then(|| connection.begin_turn(begin_ms));
+        let (mut took_ms, mut requests) = (0, 0);
+        while requests < REQUESTS_PER_TURN {
             self.is_expensive = took_ms >= EXPENSIVE_TURN_MS;
             if took_ms >= TURN_MS {
-                self.engine.stats.turns_cut.add(1);
-                self.engine.stats.expensive_turns.add(u64::from(self.is_expensive));
+                engine.stats.turns_cut.add(1);
+                engine.stats.expensive_turns.add(u64::from(self.is_expensive));
                 return true;
             }
             if self.is_paused() {
                 return true;
             }
+            if let Some(turn) = &mut turn
+                && let Some(answered) =
+                    self.answer_plain_reads(turn, codec, REQUESTS_PER_TURN - requests)
+            {
+                requests += answered;
+                took_ms = turn.now_ms().saturating_sub(begin_ms);
+                continue;
+            }
             let Some(frame) = self.next_frame(codec) else { return false };
-            let is_long = frame.len() > LONG_FRAME_BYTES;
-            let received = match self.waits_since_ms {
-                None => self.connection.receive(frame),
-                Some(since_ms) => self.receive_late(frame, since_ms),
+            requests += 1;
+            let treatment = match self.waits_since_ms {
+                None => Ok(Treatment::CarryOut),
+                Some(since_ms) => self.treatment_of_late(since_ms),
+            };
+            let received = match (treatment, &mut turn) {
+                (Err(closed), _) => Err(closed),
+                (Ok(treatment), Some(turn)) => self.receive_in(turn, &frame, treatment),
+                (Ok(Treatment::CarryOut), None) => connection.receive(frame),
+                (Ok(treatment), None) => connection.handle(frame, treatment),
             };
             self.large_request = None;
             if received.is_err() {
                 return false;
             }
-            // Each short request notes when the server replied.
-            let now_ms = match is_long {
-                true => self.engine.clock.now_ms(),
-                false => self.connection.peer.stats.last_replied_ms(),
-            };
+            let now_ms = turn.as_ref().map_or_else(|| engine.clock.now_ms(), Turn::now_ms);
             took_ms = now_ms.saturating_sub(begin_ms);
         }
-        self.engine.stats.turns_cut.add(1);
+        engine.stats.turns_cut.add(1);
         true
+    }
+
+    /// Answers the plain reads that are next, at most so many. Returns how many there were; `None` if the
+    /// next request is to be handled as any other.
+    fn answer_plain_reads(
+        &mut self,
+        turn: &mut Turn<'_>,
+        codec: &FrameCodec,
+        most: usize,
+    ) -> Option<usize> {
+        let has_to_wait = self.waits_since_ms.is_some() || self.output.len() >= WRITE_BYTES;
+        if has_to_wait || self.engine.throttle.large_requests.is_some() {
+            return None;
+        }
+        let unread = Unread { codec, stream: &self.input, most };
+        let (requests, bytes) = turn.answer_plain_reads(unread, self.output.buffer())?;
+        self.input.advance(bytes);
+        Some(requests)
+    }
+
+    /// Handles a frame, and encodes the reply if it need not go through the outbox. Others do while so
+    /// much is encoded that it is to be written first.
+    fn receive_in(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: &Bytes,
+        treatment: Treatment,
+    ) -> Result<(), Closed> {
+        let buffer = (self.output.len() < WRITE_BYTES).then(|| self.output.buffer());
+        if let Some(reply) = turn.handle(frame, treatment, buffer)? {
+            self.output.put(&reply);
+        }
+        Ok(())
     }
 
     /// The next frame that was read, if it is whole and may be handled.
@@ -454,21 +504,19 @@ impl<S: Socket> Driver<S> {
         }
     }
 
-    /// Receives a request that has waited for those of all clients.
-    fn receive_late(&self, frame: Bytes, since_ms: u64) -> Result<(), Closed> {
-        let Some(throttle) = &self.engine.throttle.requests else {
-            return self.connection.receive(frame);
-        };
+    /// What becomes of a request that has waited for those of all clients.
+    fn treatment_of_late(&self, since_ms: u64) -> Result<Treatment, Closed> {
+        let Some(throttle) = &self.engine.throttle.requests else { return Ok(Treatment::CarryOut) };
         let stats = &self.engine.stats;
         let waited_ms = self.engine.clock.now_ms().saturating_sub(since_ms);
         stats.request_throttle_time.record(waited_ms);
         match throttle.fate(waited_ms, self.connection.peer.stats.timeout_ms()) {
-            Fate::CarriedOut => self.connection.receive(frame),
+            Fate::CarriedOut => Ok(Treatment::CarryOut),
             Fate::CarriedOutStale => {
                 stats.stale_requests.add(1);
-                self.connection.receive(frame)
+                Ok(Treatment::CarryOut)
             }
-            Fate::Refused => self.connection.handle(frame, Treatment::Throttle),
+            Fate::Refused => Ok(Treatment::Throttle),
             Fate::Dropped => {
                 stats.stale_requests_dropped.add(1);
                 self.connection.peer.outbox.finish();

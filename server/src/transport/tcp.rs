@@ -159,13 +159,14 @@ pub(super) fn open(
 mod tests {
     use std::time::Duration;
 
-    use bytes::Bytes;
+    use bytes::{Buf as _, Bytes};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::time::advance;
     use zoolet_core::Core;
     use zoolet_protocol::{
-        ConnectRequest, ConnectResponse, Encode, FrameCodec, OpCode, Request, RequestHeader,
-        SessionId, Xid, decode_all, encode_request,
+        Acl, ConnectRequest, ConnectResponse, Create, CreateFlags, CreateKind, Encode, ErrorCode,
+        Expect, FrameCodec, Lookup, MultiOp, OpCode, Read, Request, RequestHeader, Response,
+        SessionId, SetData, Watch, Write, Xid, decode_all, encode_request,
     };
 
     use super::*;
@@ -243,6 +244,15 @@ mod tests {
             Some(i32::from_be_bytes(*reply[12..].first_chunk().unwrap()))
         }
 
+        /// The xid, the error code and the body of the next message.
+        async fn message(&mut self) -> (i32, i32, Bytes) {
+            let length = self.client.read_u32().await.unwrap();
+            let mut payload = BytesMut::zeroed(length as usize);
+            self.client.read_exact(&mut payload).await.unwrap();
+            let (xid, _zxid, err) = (payload.get_i32(), payload.get_i64(), payload.get_i32());
+            (xid, err, payload.freeze())
+        }
+
         /// Lets the connection's task run.
         async fn schedule(&self) {
             for _ in 0..10 {
@@ -300,8 +310,106 @@ mod tests {
 
     fn sync(xid: i32) -> BytesMut {
         let path = zoolet_protocol::RawPath::from("/");
-        let read = zoolet_protocol::Read::Sync(path);
+        let read = Read::Sync(path);
         framed(&encode_request(Xid(xid), &Request::Read(read)))
+    }
+
+    /// A znode with this data, a `getData` of it with or without a watch, and a write of it.
+    fn create(xid: i32, path: &str, data: &[u8]) -> BytesMut {
+        let data = Some(Bytes::copy_from_slice(data));
+        let (acl, flags) = (Some(vec![Acl::open()]), CreateFlags::PERSISTENT);
+        let create = Create { kind: CreateKind::Create, path: path.into(), data, acl, flags };
+        framed(&encode_request(Xid(xid), &Request::Write(Write::Op(MultiOp::Create(create)))))
+    }
+
+    fn get(xid: i32, path: &str) -> BytesMut {
+        let read = Read::Lookup(Lookup::GetData(path.into()));
+        framed(&encode_request(Xid(xid), &Request::Read(read)))
+    }
+
+    fn watch(xid: i32, path: &str) -> BytesMut {
+        let watch = Watch::Lookup(Lookup::GetData(path.into()));
+        framed(&encode_request(Xid(xid), &Request::Watch(watch)))
+    }
+
+    fn set(xid: i32, path: &str, data: &[u8]) -> BytesMut {
+        let data = Some(Bytes::copy_from_slice(data));
+        let set = SetData { path: path.into(), data, version: Expect::Any };
+        framed(&encode_request(Xid(xid), &Request::Write(Write::Op(MultiOp::SetData(set)))))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn replies_and_events_keep_their_order_however_they_leave() {
+        let mut fixture = Fixture::new().await;
+        let long = vec![7; 20_000];
+        let requests = [
+            create(1, "/a", b"one"),
+            get(2, "/a"),
+            get(3, "/missing"),
+            watch(4, "/a"),
+            get(5, "/a"),
+            set(6, "/a", b"two"),
+            get(7, "/a"),
+            set(8, "/a", &long),
+            get(9, "/a"),
+            get(10, "/"),
+        ];
+        fixture.client.write_all(&requests.concat()).await.unwrap();
+        let mut messages = Vec::new();
+        for _ in 0..requests.len() + 1 {
+            messages.push(fixture.message().await);
+        }
+        let order: Vec<_> = messages.iter().map(|(xid, err, _)| (*xid, *err)).collect();
+        let (none, event) = (ErrorCode::NO_NODE.0, (Xid::EVENT.0, 0));
+        let one_to_five = [(1, 0), (2, 0), (3, none), (4, 0), (5, 0)];
+        assert_eq!(order[..5], one_to_five);
+        assert_eq!(order[5..], [event, (6, 0), (7, 0), (8, 0), (9, 0), (10, 0)]);
+        let data = |at: usize| match Response::decode(OpCode::GET_DATA, &messages[at].2).unwrap() {
+            Response::Data(data, stat) => (data.unwrap(), stat.version),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((data(1), data(4)), ((b"one"[..].into(), 0), (b"one"[..].into(), 0)));
+        assert_eq!((data(7), data(9)), ((b"two"[..].into(), 1), (long.into(), 2)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_the_replies_of_a_turn_sees_it_in_all_numbers() {
+        let mut fixture = Fixture::new().await;
+        let number = |fixture: &Fixture, name| fixture.metric(name).parse::<u64>().unwrap();
+        let names = ["packets_received", "packets_sent", "response_bytes", "bytes_received_count"];
+        let before = names.map(|name| number(&fixture, name));
+        let requests = [
+            create(1, "/ns", b"data"),
+            get(2, "/ns"),
+            get(3, "/ns"),
+            set(4, "/ns", b"more data"),
+            get(5, "/ns"),
+            get(6, "/ns/missing"),
+        ];
+        let bytes: usize = requests.iter().map(|request| request.len()).sum();
+        fixture.client.write_all(&requests.concat()).await.unwrap();
+        let mut replied = 0;
+        for _ in &requests {
+            replied += 16 + fixture.message().await.2.len();
+        }
+        let since = |at: usize| number(&fixture, names[at]) - before[at];
+        assert_eq!((since(0), since(1)), (6, 6));
+        assert_eq!((since(2), since(3)), (replied as u64, bytes as u64));
+        let stats = &fixture.engine.stats;
+        let of = |name| stats.operations.values().find(|(known, _)| *known == name).unwrap().1;
+        assert_eq!((of("get_data"), of("create"), of("set_data")), (4, 1, 1));
+        let all = crate::measure::Window::All;
+        assert_eq!(stats.read_latency.summarise(all).count, 4);
+        let namespaces = stats.namespaces.all();
+        let (name, counters) = &namespaces[0];
+        let (reads, writes) = (counters.reads.summarise(all), counters.writes.summarise(all));
+        assert_eq!((namespaces.len(), name.as_str()), (1, "ns"));
+        assert_eq!((reads.count, reads.sum), (3, 3 * (3 + 68) + 4 + 4 + 9));
+        assert_eq!((writes.count, writes.sum), (2, 2 * 3 + 4 + 9));
+        let peer = &fixture.engine.registry.peers()[0];
+        let last = peer.stats.last();
+        assert_eq!((last.op, last.xid), (OpCode::GET_DATA, Xid(6)));
+        assert_eq!((peer.stats.received.value(), peer.stats.sent.value()), (7, 7));
     }
 
     const SOON: Duration = Duration::from_millis(200);

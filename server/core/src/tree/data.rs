@@ -30,6 +30,19 @@ impl Data {
         Self(bytes.into())
     }
 
+    /// Sets the data of a znode to a copy of `bytes`: in their place, if they are as long as those before
+    /// and nobody shares those.
+    pub(crate) fn set(data: &mut Option<Self>, bytes: Option<&[u8]>) {
+        if let (Some(Self(before)), Some(bytes)) = (&mut *data, bytes)
+            && before.len() == bytes.len()
+            && let Some(before) = Arc::get_mut(before)
+        {
+            before.copy_from_slice(bytes);
+            return;
+        }
+        *data = bytes.map(Self::copied);
+    }
+
     /// The data for a reply. Long data are shared.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
@@ -63,6 +76,23 @@ impl fmt::Debug for Data {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn data_are_set_in_their_place_unless_somebody_shares_them() {
+        let mut data = Some(Data::copied(b"one"));
+        let place = |data: &Option<Data>| data.as_ref().map(|data| data.as_ptr());
+        let first = place(&data);
+        Data::set(&mut data, Some(b"two"));
+        assert_eq!((data.as_deref(), place(&data)), (Some(&b"two"[..]), first));
+        let shared = data.clone();
+        Data::set(&mut data, Some(b"six"));
+        assert_eq!(data.as_deref(), Some(&b"six"[..]));
+        assert_eq!(shared.as_deref(), Some(&b"two"[..]), "who shares them keeps them");
+        for bytes in [Some(&b"longer"[..]), Some(b""), None, Some(b"again")] {
+            Data::set(&mut data, bytes);
+            assert_eq!(data.as_deref(), bytes);
+        }
+    }
 
     #[test]
     fn only_long_data_are_shared_with_replies() {

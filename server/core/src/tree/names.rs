@@ -21,9 +21,11 @@ pub(crate) struct CachedNames(OnceLock<Names>);
 impl Derived for CachedNames {
     type Shared = CachedBytes;
 
-    /// The name: the paths of all children begin with that of their parent.
+    /// The name: the paths of all children begin with that of their parent. Names are short, so that
+    /// looking at each byte is faster than the search of the standard library.
     fn distinct_part(path: &str) -> &str {
-        path.rsplit('/').next().unwrap_or_default()
+        let slash = path.as_bytes().iter().rposition(|byte| *byte == b'/');
+        slash.map_or(path, |slash| &path[slash + 1..])
     }
 
     fn forget(&mut self, cached: &mut CachedBytes) {

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
 use zoolet_protocol::{OpCode, SessionId, Xid, Zxid};
 
 use super::ServerStats;
-use super::operations::is_update;
 use crate::engine::message::Message;
 use crate::measure::{Latency, Tally};
 
@@ -112,17 +111,17 @@ impl ConnectionStats {
         self.received_ms.load(Ordering::Relaxed)
     }
 
-    /// Counts a request that was carried out.
-    pub(crate) fn replied(&self, last: &LastRequest) {
-        self.latency.record(last.latency_ms);
-        if is_update(last.op) {
-            self.server.update_handled.record(last.latency_ms);
-        } else {
-            self.server.read_latency.record(last.latency_ms);
+    /// Counts so many requests that were carried out, with the milliseconds that each took and whether
+    /// they change something.
+    pub(super) fn replied(&self, (latency_ms, is_update): (u64, bool), requests: u64) {
+        self.latency.record(latency_ms, requests);
+        match is_update {
+            true => self.server.update_handled.record_times(latency_ms, requests),
+            false => self.server.read_latency.record_times(latency_ms, requests),
         }
-        if last.op == OpCode::CLOSE_SESSION {
-            self.server.close_session_time.record(last.latency_ms);
-        }
+    }
+
+    pub(super) fn note_last(&self, last: &LastRequest) {
         self.last.store(last);
     }
 
@@ -138,11 +137,6 @@ impl ConnectionStats {
 
     pub(crate) fn timeout_ms(&self) -> u64 {
         self.timeout_ms.load(Ordering::Relaxed)
-    }
-
-    /// When the server last replied, in milliseconds since its start.
-    pub(crate) fn last_replied_ms(&self) -> u64 {
-        self.last.replied_ms.load(Ordering::Relaxed)
     }
 
     pub(crate) fn last(&self) -> LastRequest {

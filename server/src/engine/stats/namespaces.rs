@@ -6,12 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use zoolet_core::{Txn, TxnOp};
-use zoolet_protocol::{
-    ErrorCode, Lookup, MultiOp, MultiReadOp, MultiResult, Names, Response, Write,
-};
+use zoolet_protocol::{ErrorCode, MultiOp, MultiReadOp, MultiResult, Names, Response, Write};
 
 use crate::limits::NAMESPACES_MAX;
-use crate::measure::{Counter, Summary};
+use crate::measure::{Counter, Repeats, Summary};
 
 /// What ZooKeeper adds to the bytes of a read for the Stat (`DataTree.STAT_OVERHEAD_BYTES`).
 const STAT_BYTES: usize = 68;
@@ -38,9 +36,50 @@ pub(crate) struct NamespaceCounters {
     pub(crate) quota_exceeded: Counter,
 }
 
-/// The namespace that a connection has used last: mostly it is the next one, too.
+/// The namespace that a connection has used last: mostly it is the next one, too. What was counted is
+/// told with the next other value, by [`LastNamespace::tell`], or when this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct LastNamespace(Option<Arc<NamespaceCounters>>);
+pub(crate) struct LastNamespace {
+    counters: Option<Arc<NamespaceCounters>>,
+    counted: Repeats<(Access, u64)>,
+}
+
+/// Which of the summaries of a namespace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Access {
+    #[default]
+    Read,
+    Write,
+}
+
+impl LastNamespace {
+    fn record(&mut self, access: Access, bytes: u64) {
+        let before = self.counted.add((access, bytes), 1);
+        self.tell_of(before);
+    }
+
+    /// Tells what was counted to those who read the counters.
+    pub(crate) fn tell(&mut self) {
+        let counted = self.counted.take();
+        self.tell_of(counted);
+    }
+
+    fn tell_of(&self, counted: Option<((Access, u64), u64)>) {
+        if let (Some(((access, bytes), times)), Some(counters)) = (counted, &self.counters) {
+            let summary = match access {
+                Access::Read => &counters.reads,
+                Access::Write => &counters.writes,
+            };
+            summary.record_times(bytes, times);
+        }
+    }
+}
+
+impl Drop for LastNamespace {
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
 
 impl NamespaceCounters {
     fn new(name: &str) -> Self {
@@ -88,11 +127,6 @@ impl Namespaces {
         self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    /// Counts a lookup that was answered with so many [`bytes_of`] a znode.
-    pub(crate) fn looked_up(&self, last: &mut LastNamespace, lookup: &Lookup, bytes: usize) {
-        self.read(last, lookup.path().text().unwrap_or_default(), bytes);
-    }
-
     /// Counts the lookups of a multiRead.
     pub(crate) fn read_multi(
         &self,
@@ -107,27 +141,27 @@ impl Namespaces {
                 MultiResult::Children(names) => name_bytes(names),
                 _ => continue,
             };
-            self.read(last, op.path().text().unwrap_or_default(), bytes);
+            self.looked_up(last, op.path().text().unwrap_or_default(), bytes);
         }
     }
 
-    fn read(&self, last: &mut LastNamespace, path: &str, bytes: usize) {
-        if let Some(counters) = self.known(last, path) {
-            counters.reads.record((path.len() + bytes + STAT_BYTES) as u64);
+    /// Counts a lookup that was answered with so many [`bytes_of`] a znode.
+    pub(crate) fn looked_up(&self, last: &mut LastNamespace, path: &str, bytes: usize) {
+        if self.is_known(last, path) {
+            last.record(Access::Read, (path.len() + bytes + STAT_BYTES) as u64);
         }
     }
 
-    /// The counters of the namespace of a path, which becomes the last one of the connection.
+    /// Whether the namespace of a path has counters. Then it becomes the last one of the connection.
     #[inline]
-    fn known<'a>(
-        &self,
-        last: &'a mut LastNamespace,
-        path: &str,
-    ) -> Option<&'a Arc<NamespaceCounters>> {
-        if last.0.as_ref().is_none_or(|known| !known.contains(path)) {
-            last.0 = Some(self.of(path)?);
+    fn is_known(&self, last: &mut LastNamespace, path: &str) -> bool {
+        if last.counters.as_ref().is_some_and(|known| known.contains(path)) {
+            return true;
         }
-        last.0.as_ref()
+        let Some(counters) = self.of(path) else { return false };
+        last.tell();
+        last.counters = Some(counters);
+        true
     }
 
     /// Counts what a transaction writes.
@@ -151,8 +185,8 @@ impl Namespaces {
     }
 
     fn write(&self, last: &mut LastNamespace, path: &str, bytes: usize) {
-        if let Some(counters) = self.known(last, path) {
-            counters.writes.record((path.len() + bytes) as u64);
+        if self.is_known(last, path) {
+            last.record(Access::Write, (path.len() + bytes) as u64);
         }
     }
 
@@ -271,8 +305,9 @@ mod tests {
     fn a_connection_changes_its_namespace() {
         let (namespaces, mut last) = (Namespaces::default(), LastNamespace::default());
         for path in ["/a", "/a/b", "/ab", "/a", "/"] {
-            namespaces.read(&mut last, path, 10);
+            namespaces.looked_up(&mut last, path, 10);
         }
+        last.tell();
         let all = namespaces.all();
         let sums = all.iter().map(|(name, counters)| {
             let reads = counters.reads.summarise(crate::measure::Window::All);

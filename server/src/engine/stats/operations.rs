@@ -63,10 +63,10 @@ fn counted_at(op: OpCode) -> Option<usize> {
 pub(crate) struct Operations([Spread; COUNTED_OPERATIONS.len()]);
 
 impl Operations {
-    /// Counts a request.
-    pub(crate) fn count(&self, op: OpCode) {
+    /// Counts so many requests.
+    pub(crate) fn count(&self, op: OpCode, requests: u64) {
         if let Some(index) = counted_at(op) {
-            self.0[index].add(1);
+            self.0[index].add(requests);
         }
     }
 
