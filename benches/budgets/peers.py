@@ -151,6 +151,16 @@ def etcd(directory):
     return Server("etcd", "etcd", command, port, HEALTH)
 
 
+# The protocol and the name of each floor in `budgets/load`.
+FLOORS = {
+    "bare": ("bare", "a bare server"),
+    "fan-out-floor": ("bare", "bare writes"),
+    "answers": ("zookeeper", "bare answers"),
+    "plain-tree": ("zookeeper", "a plain tree"),
+}
+
+
 def floor(load, name):
-    """A server that does nothing but system calls."""
-    return Server({"bare": "a bare server"}.get(name, "bare writes"), "bare", [load, name])
+    """A server that does less than any server of its protocol."""
+    protocol, title = FLOORS[name]
+    return Server(title, protocol, [load, name])

@@ -53,6 +53,10 @@ class Run:
         apaches = [peers.apache(version, self.directory(self.memory)) for version in peers.APACHE]
         return [peers.zoolet(self.binary), *apaches]
 
+    def floors(self):
+        """What answers ZooKeeper's requests with nothing behind it, and with a plain tree."""
+        return [peers.floor(self.load, name) for name in ("answers", "plain-tree")]
+
     def warm_zookeepers(self):
         """The same, for a measurement that is too short to warm up Java by itself."""
         servers = self.zookeepers()
@@ -126,14 +130,14 @@ def start(run):
 def batches(run):
     ours, *apaches = run.zookeepers()
     redis, etcd = peers.redis(run.directory(run.memory)), peers.etcd(run.directory(run.memory))
-    bare = peers.floor(run.load, "bare")
+    bare, floors = peers.floor(run.load, "bare"), run.floors()
     for operation, others in (("get", [redis, etcd, bare]), ("set", [redis, etcd]), ("create", [redis])):
         title = "server's CPU: %s, 16 sessions that send 16 requests at once" % operation
-        run.by_turns(title, [ours, *apaches, *others], operation, 16, 16)
+        run.by_turns(title, [ours, *apaches, *others, *floors], operation, 16, 16)
 
 
 def own_client(run):
-    servers = run.warm_zookeepers()
+    servers = [*run.warm_zookeepers(), *run.floors()]
     # As many deletes as creates, so that the tree of a quick server does not grow larger than that of a slow one.
     for operation, mix in (("get", "get=1"), ("set", "set=1"), ("create or delete", "create=1,delete=1")):
         run.section("server's CPU: %s, 16 sessions with 16 requests under way, each sent by itself (zoolet bench load)" % operation)
@@ -145,6 +149,7 @@ def own_client(run):
 
 def siblings(run):
     servers = run.zookeepers()
+    servers += run.floors()
     for server in servers:
         run.fill(server, "line", SIBLINGS)
     for sessions, depth in ((16, 16), (64, 1)):

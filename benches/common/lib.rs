@@ -7,6 +7,7 @@ pub mod bare;
 pub mod contest;
 pub mod filled;
 pub mod floors;
+pub mod plain;
 pub mod process;
 pub mod requests;
 pub mod sessions;

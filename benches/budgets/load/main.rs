@@ -3,6 +3,8 @@
 //!
 //! ```text
 //! budgets_load bare                       answer requests with bytes; print the address
+//! budgets_load answers                    answer requests of ZooKeeper as if all was well; print the address
+//! budgets_load plain-tree                 the same, but from a plain tree; print the address
 //! budgets_load fan-out-floor              write an event to all that are connected; print the address
 //! budgets_load run PROTOCOL ADDRESS PID OPERATION SESSIONS DEPTH WARM-UP-MS TIME-MS
 //! budgets_load fan-out PROTOCOL ADDRESS PID WATCHERS CHANGES
@@ -24,6 +26,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use zoolet_benches::bare;
+use zoolet_benches::plain::{self, Behind};
 use zoolet_benches::process::usage_of;
 use zoolet_benches::sessions::{Load, Operation, Place, Protocol, Work, fill};
 
@@ -43,7 +46,9 @@ fn main() -> ExitCode {
 
 fn command(arguments: &[&str]) -> Result<(), Failure> {
     match arguments {
-        ["bare"] => Ok(bare::serve(|address| println!("listening on {address}"))?),
+        ["bare"] => Ok(bare::serve(told)?),
+        ["answers"] => Ok(plain::serve(Behind::Nothing, told)?),
+        ["plain-tree"] => Ok(plain::serve(Behind::PlainTree, told)?),
         ["fan-out-floor"] => Ok(fan_out_floor::serve()?),
         ["run", protocol, address, process, operation, sessions, depth, warm_up, time] => {
             let (protocol, operation) = (protocol_of(protocol)?, operation_of(operation)?);
@@ -71,6 +76,10 @@ fn command(arguments: &[&str]) -> Result<(), Failure> {
         }
         _ => Err("the first lines of benches/budgets/load/main.rs have the arguments".into()),
     }
+}
+
+fn told(address: SocketAddr) {
+    println!("listening on {address}");
 }
 
 fn run(mut load: Load, process: u32, warm_up: Duration, time: Duration) -> Result<(), Failure> {
