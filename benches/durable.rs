@@ -17,7 +17,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -349,7 +349,7 @@ impl Counting {
 }
 
 impl Disk for Counting {
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+    fn create_directory(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
         FsDisk.create_directory(directory)
     }
 

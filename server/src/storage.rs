@@ -10,6 +10,7 @@
 //! - `logs_note` is a file beside the snapshots that names a separate directory of the logs.
 //! - `recovery` recovers the state from the files; `log_tail` distinguishes the rest of a crash
 //!   from damage.
+//! - `start` makes durable what a start has read and written, with syncs `side_by_side`.
 //! - `committer` writes and syncs transactions; `durable` is the last zxid that survives a crash.
 //! - `stats` is what the storage counts.
 //! - [`history`] reads what logs and snapshots tell of the past.
@@ -26,6 +27,7 @@ mod log_tail;
 mod log_writer;
 mod mark_syncer;
 mod names;
+mod side_by_side;
 mod snapshot;
 mod snapshot_fault;
 mod snapshot_reader;
@@ -42,6 +44,7 @@ pub(crate) mod logs_note;
 pub(crate) mod mark;
 pub(crate) mod recovery;
 pub(crate) mod snapshot_file;
+pub(crate) mod start;
 pub(crate) mod stats;
 
 pub use self::compression::{Compression, UnknownCompression};

@@ -4,7 +4,7 @@
 
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zoolet_protocol::{OpCode, SessionId, Zxid};
@@ -45,8 +45,8 @@ impl LogTap {
 }
 
 impl Disk for LogTap {
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        self.disk.create_directory(directory)
+    fn create_directory(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        self.told(self.disk.create_directory(directory))
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {

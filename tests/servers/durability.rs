@@ -313,7 +313,7 @@ async fn a_data_directory_that_cannot_be_written_is_refused() {
     disk.lose_power_after(0);
     let refused = Server::builder().config(config(Arc::new(disk))).start().await;
     let error = refused.expect_err("it could keep nothing").to_string();
-    assert_eq!(error, "cannot create /data/version-2/zoolet.durable.new: the power is lost");
+    assert_eq!(error, "cannot create /data/version-2: the power is lost");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -81,7 +81,7 @@ struct SlowFile {
 }
 
 impl Disk for SlowDisk {
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+    fn create_directory(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
         self.files.create_directory(directory)
     }
 

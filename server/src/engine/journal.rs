@@ -12,11 +12,10 @@ use crate::clock::{ms_since, now};
 use crate::storage::committer::{Commits, Committer, Origin, Since};
 use crate::storage::directory::Directory;
 use crate::storage::durable::Durable;
-use crate::storage::logs_note;
-use crate::storage::mark::MarkFile;
 use crate::storage::recovery::{self, Recovered};
+use crate::storage::start::make_durable;
 use crate::storage::stats::StorageStats;
-use crate::storage::{Durability, StorageConfig, StorageError, snapshot_file};
+use crate::storage::{StorageConfig, StorageError};
 
 /// Appends transactions to the log and takes snapshots; in memory only it does neither.
 #[derive(Debug)]
@@ -71,29 +70,14 @@ impl Journal {
     ) -> Result<(Self, Core), StorageError> {
         let (stats, begin) = (Arc::new(StorageStats::default()), now());
         let directory = Directory::of(config);
-        let locks = directory.lock()?;
+        let locked = directory.lock()?;
         let recovered = recovery::recover(&directory, settings, config.trust_empty_snapshot)?;
         recovered.times.record(recovered.replayed, &stats);
         stats.init_time.record(ms_since(begin));
         let last = recovered.core.last_zxid();
         let durable = Durable::from(last);
-        let mended = recovered.mend(&directory)?;
-        let is_synced = config.durability == Durability::Synced;
-        let mark = match is_synced {
-            true => Some(MarkFile::create(&directory, mended, &durable)?),
-            false => None,
-        };
-        logs_note::update(&directory)?;
-        directory.sync_names()?;
+        let mark = make_durable(&directory, config, &locked, &recovered, &durable, &stats)?;
         let Recovered { core, replayed, needs_snapshot, snapshot, torn, .. } = recovered;
-        let mut txns = replayed;
-        if needs_snapshot {
-            let compression = config.snapshot_compression;
-            let begin = now();
-            snapshot_file::save(&directory, &core.freeze(), compression, is_synced)?;
-            stats.snapshot_time.record(ms_since(begin));
-            txns = 0;
-        }
         let totals = core.totals();
         tracing::info!(
             "{} znodes and {} sessions at {last}: the snapshot {} and {replayed} transactions",
@@ -101,8 +85,14 @@ impl Journal {
             totals.sessions,
             snapshot.map_or_else(|| "of nothing".to_owned(), |zxid| format!("at {zxid}")),
         );
-        let committer =
-            Committer::new(directory, config, locks, mark, durable.clone(), Arc::clone(&stats));
+        let committer = Committer::new(
+            directory,
+            config,
+            locked.locks,
+            mark,
+            durable.clone(),
+            Arc::clone(&stats),
+        );
         let commits = start(committer).map_err(|source| StorageError::Io {
             what: "start the thread that writes to",
             path: config.data_dir.clone(),
@@ -113,7 +103,7 @@ impl Journal {
             snap_count: config.snap_count.max(1),
             snap_bytes: config.snap_size_limit_bytes.unwrap_or(u64::MAX),
             log_bytes: config.log_size_limit_bytes.unwrap_or(u64::MAX),
-            txns,
+            txns: if needs_snapshot { 0 } else { replayed },
             bytes: 0,
             bytes_of_log: 0,
         };

@@ -1,6 +1,7 @@
 //! The files of a server: their names, and which of them are still needed (`FileTxnSnapLog`,
 //! `PurgeTxnLog`).
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use super::compression::Compression;
 use super::config::StorageConfig;
 use super::disk::{DirectoryLock, Disk, LockError};
 use super::error::StorageError;
+use super::side_by_side::{Work, side_by_side};
 
 /// The subdirectory of the data directory that contains the files, unchanged since ZooKeeper 3.0.
 const VERSION_DIRECTORY: &str = "version-2";
@@ -54,6 +56,22 @@ pub(crate) struct SnapshotFile {
     pub(crate) compression: Compression,
 }
 
+/// The directories after they were created and locked.
+#[derive(Debug, Default)]
+pub(crate) struct Locked {
+    pub(crate) locks: Vec<Box<dyn DirectoryLock>>,
+    /// The directories that have the names of those that were created, which survive a crash once
+    /// these were synced.
+    pub(super) to_sync: BTreeSet<PathBuf>,
+}
+
+/// What follows if the user who runs the server may not open a directory to sync it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnRefusal {
+    Fail,
+    GoOn,
+}
+
 /// The files in the directories.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
@@ -83,22 +101,24 @@ impl Directory {
 
     /// Creates the directories, if that is allowed, and locks them against other servers until the
     /// locks are dropped.
-    pub(crate) fn lock(&self) -> Result<Vec<Box<dyn DirectoryLock>>, StorageError> {
+    pub(crate) fn lock(&self) -> Result<Locked, StorageError> {
         if !self.creates {
             self.all().try_for_each(|directory| self.check_exists(directory))?;
         }
-        let lock = |directory: &Path| {
-            let made = self.disk.create_directory(directory);
-            made.map_err(StorageError::io("create", directory))?;
-            // Not in the subdirectory, which belongs to ZooKeeper too.
-            let parent = directory.parent().unwrap_or(directory);
-            match self.disk.lock(parent) {
-                Ok(lock) => Ok(lock),
-                Err(LockError::Io(source)) => Err(StorageError::io("lock", parent)(source)),
-                Err(source) => Err(StorageError::Locked { path: parent.to_owned(), source }),
-            }
-        };
-        self.all().map(lock).collect()
+        let mut locked = Locked::default();
+        for directory in self.all() {
+            let created = self.disk.create_directory(directory);
+            locked.to_sync.extend(created.map_err(StorageError::io("create", directory))?);
+            let parent = above(directory);
+            locked.locks.push(match self.disk.lock(parent) {
+                Ok(lock) => lock,
+                Err(LockError::Io(source)) => return Err(StorageError::io("lock", parent)(source)),
+                Err(source) => {
+                    return Err(StorageError::Locked { path: parent.to_owned(), source });
+                }
+            });
+        }
+        Ok(locked)
     }
 
     fn check_exists(&self, directory: &Path) -> Result<(), StorageError> {
@@ -119,6 +139,11 @@ impl Directory {
             lengths.map(Result::unwrap_or_default).sum()
         };
         [&*self.snapshots, &*self.logs].map(|directory| (directory, size(directory)))
+    }
+
+    /// The directories that were configured, which have those of the files, and those that have them.
+    pub(super) fn above(&self) -> impl Iterator<Item = &Path> {
+        self.all().map(above).flat_map(|configured| configured.ancestors().take(2))
     }
 
     /// The directories, without duplicates.
@@ -182,11 +207,30 @@ impl Directory {
 
     /// Syncs the directories, so that the names of all files survive a crash.
     pub(crate) fn sync_names(&self) -> Result<(), StorageError> {
-        for directory in self.all() {
-            let synced = self.disk.sync_directory(directory);
-            synced.map_err(StorageError::io("sync", directory))?;
-        }
-        Ok(())
+        self.sync_directories(self.all(), OnRefusal::Fail)
+    }
+
+    /// Syncs these directories, side by side.
+    pub(super) fn sync_directories<'a>(
+        &self,
+        directories: impl Iterator<Item = &'a Path>,
+        on_refusal: OnRefusal,
+    ) -> Result<(), StorageError> {
+        let disk = &*self.disk;
+        let sync = |directory: &'a Path| {
+            move || match disk.sync_directory(directory) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::PermissionDenied
+                        && on_refusal == OnRefusal::GoOn =>
+                {
+                    Ok(())
+                }
+                synced => synced.map_err(StorageError::io("sync", directory)),
+            }
+        };
+        let mut syncs: Vec<_> = directories.map(sync).collect();
+        let mut works: Vec<_> = syncs.iter_mut().map(|sync| sync as Work<'_>).collect();
+        side_by_side(disk, &self.logs, &mut works)
     }
 
     pub(super) fn snapshot_path(&self, zxid: Zxid, compression: Compression) -> PathBuf {
@@ -234,6 +278,12 @@ impl Directory {
         }
         Ok(old.len())
     }
+}
+
+/// The directory that was configured. It has the lock, because the subdirectory belongs to ZooKeeper
+/// too.
+fn above(directory: &Path) -> &Path {
+    directory.parent().unwrap_or(directory)
 }
 
 /// A zxid in hexadecimal digits, as in file names.

@@ -7,7 +7,7 @@ mod simulated;
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use self::fs::FsDisk;
 pub use self::memory::MemDisk;
@@ -16,7 +16,7 @@ pub use self::simulated::SimDisk;
 /// A file system, as the storage uses it.
 ///
 /// Written bytes survive a crash once the file was synced. The creation, renaming or deletion of a
-/// file survives once its directory was synced.
+/// file or directory survives once the directory above it was synced.
 ///
 /// ```
 /// use std::io::Read;
@@ -35,12 +35,13 @@ pub use self::simulated::SimDisk;
 /// # }
 /// ```
 pub trait Disk: Debug + Send + Sync {
-    /// Creates a directory and its parents, if they do not exist.
+    /// Creates a directory and its parents, if they do not exist. Returns the directories in which
+    /// it has created one, the topmost first: what is created survives once these were synced.
     ///
     /// # Errors
     ///
     /// The error of the file system, here and in the other methods.
-    fn create_directory(&self, directory: &Path) -> io::Result<()>;
+    fn create_directory(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
 
     /// The names of the files in a directory, in no order.
     #[expect(clippy::missing_errors_doc, reason = "said above")]

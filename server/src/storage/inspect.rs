@@ -7,7 +7,7 @@ use zoolet_core::{Frozen, Settings};
 use zoolet_protocol::Zxid;
 
 use super::config::{Durability, StorageConfig};
-use super::directory::{Directory, Files, LogFile, SnapshotFile};
+use super::directory::{Directory, Files, LogFile, OnRefusal, SnapshotFile};
 use super::disk::Disk;
 use super::error::StorageError;
 use super::log_scan::{self, LogState};
@@ -331,11 +331,14 @@ pub struct Compacted {
 /// ```
 pub fn compact(config: &StorageConfig) -> Result<Compacted, StorageError> {
     let directory = Directory::of(config);
-    let _locks = directory.lock()?;
+    let locked = directory.lock()?;
     let bytes_before = Inspection::new(config)?.bytes();
     let settings = Settings::default();
     let recovered = recovery::recover(&directory, &settings, config.trust_empty_snapshot)?;
     recovered.mend(&directory)?;
+    recovered.sync_snapshot(&directory)?;
+    recovered.sync_logs(&directory)?;
+    directory.sync_directories(locked.to_sync.iter().map(PathBuf::as_path), OnRefusal::Fail)?;
     directory.sync_names()?;
     let state = recovered.core.freeze();
     let is_synced = config.durability == Durability::Synced;

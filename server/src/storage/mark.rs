@@ -7,16 +7,16 @@
 //! ahead of it. ZooKeeper and its purge ignore a file of this name.
 //!
 //! A backup of a running server may copy this file last, and then the mark would be ahead of the
-//! copied logs. So the file contains its own identity ([`Disk::identity`]), which a copy does not
+//! copied logs. So the file contains its own identity ([`Disk::identity`](super::Disk::identity)), which a copy does not
 //! share: the mark in a copy is ignored.
 
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use zoolet_protocol::Zxid;
 
 use super::directory::{Directory, LogFile};
-use super::disk::{Disk, DiskFile};
+use super::disk::DiskFile;
 use super::error::StorageError;
 use super::mark_syncer::MarkSyncer;
 use super::names::DURABLE_MARK;
@@ -124,6 +124,10 @@ pub(super) fn path(directory: &Directory) -> PathBuf {
     directory.logs.join(DURABLE_MARK)
 }
 
+fn unfinished_path(directory: &Directory) -> PathBuf {
+    directory.logs.join(NAME_UNFINISHED)
+}
+
 /// The mark's file, opened for writing.
 #[derive(Debug)]
 pub(crate) struct MarkFile {
@@ -138,25 +142,45 @@ pub(crate) struct MarkFile {
     syncer: Option<MarkSyncer>,
 }
 
-impl MarkFile {
-    /// Replaces the file by a new one with one mark. The new name survives a crash once the
-    /// directory was synced.
-    pub(crate) fn create(
+/// A new file with one mark, under its temporary name.
+#[derive(Debug)]
+pub(super) struct NewMark {
+    file: Box<dyn DiskFile>,
+    identity: u64,
+}
+
+impl NewMark {
+    /// Writes and syncs it.
+    pub(super) fn write(directory: &Directory, mark: Mark) -> Result<Self, StorageError> {
+        let (path, disk) = (&unfinished_path(directory), &directory.disk);
+        let mut file = disk.create(path).map_err(StorageError::io("create", path))?;
+        let identity = disk.identity(path).map_err(StorageError::io("look at", path))?;
+        let mut bytes = [0; 2 * SLOT_BYTES];
+        bytes[..MARK_BYTES].copy_from_slice(&mark.encode(identity));
+        file.write_all(&bytes).map_err(StorageError::io("write to", path))?;
+        file.sync().map_err(StorageError::io("sync", path))?;
+        Ok(Self { file, identity })
+    }
+
+    /// Replaces the mark's file by it. The new name survives a crash once the directory was synced.
+    pub(super) fn publish(
+        self,
         directory: &Directory,
-        mark: Mark,
         durable: &Durable,
-    ) -> Result<Self, StorageError> {
-        let (path, unfinished) = (path(directory), directory.logs.join(NAME_UNFINISHED));
-        let (file, identity) = write_new(&*directory.disk, &unfinished, mark)?;
+    ) -> Result<MarkFile, StorageError> {
+        let (path, unfinished) = (path(directory), unfinished_path(directory));
         let renamed = directory.disk.rename(&unfinished, &path);
         renamed.map_err(StorageError::io("rename", &unfinished))?;
         let syncer = match directory.disk.is_immediate() {
             true => None,
             false => Some(MarkSyncer::start(directory, &path, durable)?),
         };
-        Ok(Self { file, path, identity, slot: 1, is_dirty: false, syncer })
+        let Self { file, identity } = self;
+        Ok(MarkFile { file, path, identity, slot: 1, is_dirty: false, syncer })
     }
+}
 
+impl MarkFile {
     pub(super) fn write(&mut self, mark: Mark) -> Result<(), StorageError> {
         let position = self.slot * SLOT_BYTES as u64;
         let written = self.file.write_at(position, &mark.encode(self.identity));
@@ -177,19 +201,4 @@ impl MarkFile {
         }
         Ok(())
     }
-}
-
-/// A new file with one mark, and its identity.
-fn write_new(
-    disk: &dyn Disk,
-    path: &Path,
-    mark: Mark,
-) -> Result<(Box<dyn DiskFile>, u64), StorageError> {
-    let mut file = disk.create(path).map_err(StorageError::io("create", path))?;
-    let identity = disk.identity(path).map_err(StorageError::io("look at", path))?;
-    let mut bytes = [0; 2 * SLOT_BYTES];
-    bytes[..MARK_BYTES].copy_from_slice(&mark.encode(identity));
-    file.write_all(&bytes).map_err(StorageError::io("write to", path))?;
-    file.sync().map_err(StorageError::io("sync", path))?;
-    Ok((file, identity))
 }

@@ -18,7 +18,8 @@ use super::stats::StorageStats;
 use super::torn_tail::{self, TornLog};
 use crate::clock::{ms_since, now};
 
-/// The recovered state, and the repairs that the files need before anything is written to them.
+/// The recovered state, and the repairs that the files need before anything is written to them:
+/// [`Recovered::mend`], [`Recovered::sync_snapshot`] and [`Recovered::sync_logs`].
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) core: Core,
@@ -40,7 +41,7 @@ pub(crate) struct Recovered {
     /// The other logs that were read, and the offset at which the last record of each ends.
     logs: Vec<(LogFile, u64)>,
     /// The durable mark.
-    mark: Option<Mark>,
+    pub(super) mark: Option<Mark>,
 }
 
 /// How long recovery took, in milliseconds.
@@ -61,7 +62,7 @@ impl Times {
     }
 }
 
-/// Reads the files and changes nothing; see [`Recovered::mend`].
+/// Reads the files and changes nothing.
 pub(crate) fn recover(
     directory: &Directory,
     settings: &Settings,
@@ -315,19 +316,30 @@ impl Recovered {
         })
     }
 
-    /// Repairs the files so that everything that was read survives a crash, and so that new records
-    /// can follow it. The names of the files survive once the directory was synced. Returns the
-    /// mark of what is durable then.
-    pub(crate) fn mend(&self, directory: &Directory) -> Result<Mark, StorageError> {
-        let disk = &directory.disk;
+    /// Repairs the files so that new records can follow what was read: deletes those that are not
+    /// complete, and cuts off what is torn. The names of the files survive a crash once the directory
+    /// was synced.
+    pub(crate) fn mend(&self, directory: &Directory) -> Result<(), StorageError> {
         for path in self.unfinished.iter().chain(&self.empty) {
-            disk.remove(path).map_err(StorageError::io("delete", path))?;
+            directory.disk.remove(path).map_err(StorageError::io("delete", path))?;
         }
-        self.cut_torn(directory)?;
-        if let Some(path) = &self.snapshot_path {
-            // ZooKeeper does not sync its snapshots.
-            disk.truncate(path, u64::MAX).map_err(StorageError::io("sync", path))?;
-        }
+        self.cut_torn(directory)
+    }
+
+    /// Makes the content of the snapshot that was read durable: ZooKeeper does not sync its snapshots.
+    pub(super) fn sync_snapshot(&self, directory: &Directory) -> Result<(), StorageError> {
+        let Some(path) = &self.snapshot_path else { return Ok(()) };
+        directory.disk.truncate(path, u64::MAX).map_err(StorageError::io("sync", path))
+    }
+
+    /// Whether logs were read.
+    pub(super) fn has_logs(&self) -> bool {
+        !self.logs.is_empty()
+    }
+
+    /// Makes the content of the logs durable, as far as it was read.
+    pub(super) fn sync_logs(&self, directory: &Directory) -> Result<(), StorageError> {
+        let disk = &directory.disk;
         for (log, end) in &self.logs {
             // A killed server may have left records that are not on the disk yet, and one whose
             // sync failed records that no later sync would write.
@@ -339,8 +351,13 @@ impl Recovered {
             let written = disk.rewrite(&log.path, synced.min(*end)..*end);
             written.map_err(StorageError::io("write once more to", &log.path))?;
         }
+        Ok(())
+    }
+
+    /// The mark of what is durable once the files were mended and synced.
+    pub(super) fn mark(&self) -> Mark {
         let (log, end) = self.logs.last().map_or((Zxid::ZERO, 0), |(log, end)| (log.zxid, *end));
-        Ok(Mark { last: self.core.last_zxid(), log, end })
+        Mark { last: self.core.last_zxid(), log, end }
     }
 
     /// Cuts the incomplete records of a crash off the logs, and keeps them in files of their own.

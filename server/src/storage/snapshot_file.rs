@@ -85,18 +85,22 @@ impl<'a> Unpublished<'a> {
     }
 
     /// Gives it its name, from when on the next start recovers from it, and returns the path.
-    pub(crate) fn publish(mut self) -> Result<PathBuf, PublishError> {
-        let disk = &self.directory.disk;
-        disk.rename(&self.unfinished, &self.path)
-            .map_err(StorageError::io("rename", &self.unfinished))
-            .map_err(PublishError::Unpublished)?;
-        self.has_its_name = true;
-        if self.is_synced {
-            let snapshots: &Path = &self.directory.snapshots;
-            disk.sync_directory(snapshots)
-                .map_err(StorageError::io("sync", snapshots))
-                .map_err(PublishError::Unsynced)?;
+    pub(crate) fn publish(self) -> Result<PathBuf, PublishError> {
+        let (directory, is_synced) = (self.directory, self.is_synced);
+        let path = self.rename().map_err(PublishError::Unpublished)?;
+        if is_synced {
+            let snapshots: &Path = &directory.snapshots;
+            let synced = directory.disk.sync_directory(snapshots);
+            synced.map_err(StorageError::io("sync", snapshots)).map_err(PublishError::Unsynced)?;
         }
+        Ok(path)
+    }
+
+    /// The same without a sync: the name survives a crash once the directory was synced.
+    pub(super) fn rename(mut self) -> Result<PathBuf, StorageError> {
+        let renamed = self.directory.disk.rename(&self.unfinished, &self.path);
+        renamed.map_err(StorageError::io("rename", &self.unfinished))?;
+        self.has_its_name = true;
         Ok(self.path.clone())
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -15,7 +16,7 @@ use zoolet_protocol::{
 
 use super::*;
 use crate::storage::committer::Queue;
-use crate::storage::{SimDisk, write_snapshot};
+use crate::storage::{Disk, SimDisk, write_snapshot};
 
 /// The number of writes in a workload.
 const WRITES: u64 = 60;
@@ -236,6 +237,77 @@ fn sweep(mode: Mode, stride: usize) -> u64 {
     });
     println!("the power was lost at {} points, and at some later one each", steps / stride as u64);
     steps
+}
+
+/// All files below the directories of a configuration.
+fn files(disk: &SimDisk, config: &StorageConfig) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let directories = [Some(&config.data_dir), config.data_log_dir.as_ref()];
+    let below = directories.into_iter().flatten().flat_map(|above| {
+        let directory = above.join("version-2");
+        let names = disk.list(&directory).expect("a simulated disk lists");
+        names.into_iter().map(move |name| directory.join(name))
+    });
+    below.map(|path| (path.clone(), disk.content(&path))).collect()
+}
+
+/// Cuts the power at each step of the first start, or kills the process there, and does so again at any
+/// step of the starts after it. Then there must be what a start without a crash leaves, and survive.
+fn first_start(config: &(impl Fn(&SimDisk) -> StorageConfig + Sync)) {
+    let start = |disk: &SimDisk| Journal::open(&config(disk), &Settings::default());
+    let whole = SimDisk::default();
+    let (journal, core) = start(&whole).expect("an empty disk");
+    drop(journal);
+    let (steps, expected) = (whole.steps(), files(&whole, &config(&whole)));
+    let txn = core.prepare_create_session(SessionId(1), 10_000, 0);
+    let run = |point: u64, seed: u64| {
+        let (disk, mut rng) = (SimDisk::default(), Rng::with_seed(point << 8 | seed));
+        let mut until = point;
+        for _ in 0..3 {
+            disk.lose_power_after(disk.steps() + until);
+            match start(&disk) {
+                Ok(started) => drop(started),
+                Err(error) => assert!(disk.has_lost_power(), "{point}, {seed}: {error}"),
+            }
+            match rng.u8(..3) {
+                0 => disk.kill_process(),
+                _ => disk.restore_power(rng.u64(..)),
+            }
+            until = rng.u64(..=steps);
+        }
+        let fails = |error| panic!("{point}, {seed}: the server does not start: {error}");
+        let (mut journal, mut core) = start(&disk).unwrap_or_else(fails);
+        assert!(files(&disk, &config(&disk)) == expected, "{point}, {seed}: other files");
+
+        journal.append(&txn, Origin::Client, now);
+        core.apply(&txn);
+        assert!(journal.durable.covers(txn.zxid), "{point}, {seed}");
+        disk.lose_power_after(disk.steps());
+        drop(journal);
+        disk.restore_power(seed);
+        let (_, recovered) = start(&disk).unwrap_or_else(fails);
+        assert!(state(&recovered) == state(&core), "{point}, {seed}: the write is lost");
+    };
+    std::thread::scope(|scope| {
+        for first in 0..2 {
+            let run = &run;
+            let points = (0..=steps).skip(first).step_by(2);
+            scope.spawn(move || points.for_each(|point| (0..4).for_each(|seed| run(point, seed))));
+        }
+    });
+    assert!(steps > 1_000, "{steps} steps");
+}
+
+#[test]
+fn a_first_start_leaves_a_directory_that_is_new_or_whole_wherever_it_ends() {
+    first_start(&config);
+}
+
+#[test]
+fn so_does_one_whose_logs_have_a_directory_of_their_own() {
+    first_start(&|disk: &SimDisk| StorageConfig {
+        data_log_dir: Some("/logs/of-zoolet".into()),
+        ..config(disk)
+    });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::{DirectoryLock, Disk, DiskFile, LockError};
@@ -29,15 +29,11 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub struct FsDisk;
 
 impl Disk for FsDisk {
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        let mut new: Vec<_> = directory.ancestors().take_while(|path| !path.exists()).collect();
+    fn create_directory(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let new: Vec<_> = directory.ancestors().take_while(|path| !path.exists()).collect();
         fs::create_dir_all(directory)?;
-        // The name of each new directory is in its parent, which must be synced too.
-        while let Some(created) = new.pop() {
-            let above = created.parent().filter(|above| !above.as_os_str().is_empty());
-            self.sync_directory(above.unwrap_or_else(|| Path::new(".")))?;
-        }
-        Ok(())
+        // The name of each is in its parent.
+        Ok(new.iter().rev().filter_map(|new| new.parent()).map(Path::to_owned).collect())
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
@@ -118,7 +114,9 @@ impl Disk for FsDisk {
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        File::open(directory)?.sync_all()
+        // The parent of a relative path may be empty.
+        let is_here = directory.as_os_str().is_empty();
+        File::open(if is_here { Path::new(".") } else { directory })?.sync_all()
     }
 
     fn lock(&self, directory: &Path) -> Result<Box<dyn DirectoryLock>, LockError> {
@@ -224,13 +222,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_created_with_its_parents() {
+    fn a_directory_is_created_with_its_parents_and_tells_what_is_to_be_synced() {
         let directory = std::env::temp_dir().join(format!("zoolet-{}", std::process::id()));
         let below = directory.join("a/b");
-        for _ in 0..2 {
-            FsDisk.create_directory(&below).unwrap();
+        let above = [std::env::temp_dir(), directory.clone(), directory.join("a")];
+        for to_sync in [&above[..], &[]] {
+            assert_eq!(FsDisk.create_directory(&below).unwrap(), to_sync);
             assert!(below.is_dir());
         }
+        above.iter().for_each(|above| FsDisk.sync_directory(above).unwrap());
+        FsDisk.sync_directory(Path::new("")).unwrap();
         FsDisk.create(&below.join("file")).unwrap();
         FsDisk.create_directory(&below.join("file/c")).unwrap_err();
         fs::remove_dir_all(directory).unwrap();

@@ -43,8 +43,8 @@ impl MemDisk {
 }
 
 impl Disk for MemDisk {
-    fn create_directory(&self, _directory: &Path) -> io::Result<()> {
-        Ok(())
+    fn create_directory(&self, _directory: &Path) -> io::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {

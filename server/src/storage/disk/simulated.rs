@@ -19,7 +19,9 @@ const SECTOR_BYTES: usize = 512;
 /// synced, also in part or out of order. It can also be full, and fail to sync or to read.
 ///
 /// Each change takes steps: one for each written byte, and one for each other change. So
-/// [`SimDisk::lose_power_after`] can stop a workload anywhere. Clones share the disk.
+/// [`SimDisk::lose_power_after`] can stop a workload anywhere. The directories below the root are
+/// there from the beginning, as if each was a disk that is mounted there; others are created, and
+/// are lost with all that is in them if the one above was not synced. Clones share the disk.
 ///
 /// ```
 /// use std::path::Path;
@@ -46,6 +48,10 @@ struct Sim {
     durable_names: Names,
     /// The changes of names since their directories were synced, in order.
     pending_names: Vec<NameChange>,
+    /// The directories that were created.
+    directories: BTreeSet<PathBuf>,
+    /// Those of them whose names were not synced.
+    pending_directories: BTreeSet<PathBuf>,
     last_file: u64,
     locked: BTreeSet<PathBuf>,
     /// Incremented when the power is back: files that were opened before can no longer be written.
@@ -113,6 +119,12 @@ impl SimDisk {
                 rename(&mut names, change);
             }
         }
+        for directory in std::mem::take(&mut sim.pending_directories) {
+            if !keeps_all && rng.bool() {
+                names.retain(|path, _| !path.starts_with(&directory));
+                sim.directories.retain(|path| !path.starts_with(&directory));
+            }
+        }
         sim.durable_names = names.clone();
         sim.names = names;
         sim.start_again();
@@ -148,6 +160,9 @@ impl SimDisk {
     /// Sets the bytes of a file, synced, for example to damage it.
     pub fn put(&self, path: &Path, content: Vec<u8>) {
         let mut sim = self.0.lock();
+        let above = path.parent().into_iter().flat_map(Path::ancestors);
+        sim.directories.extend(above.map(Path::to_owned));
+        sim.pending_directories.retain(|created| !path.starts_with(created));
         let id = sim.next_file();
         let durable = content.clone();
         sim.files.insert(id, File { content, durable, pending: Vec::new() });
@@ -321,9 +336,26 @@ fn apply(content: &mut Vec<u8>, change: &Change) {
     }
 }
 
+/// A directory that is not there from the beginning, and the one above it.
+fn below_another(directory: &Path) -> Option<(&Path, &Path)> {
+    let above = directory.parent()?;
+    above.parent().map(|_root| (directory, above))
+}
+
 impl Disk for SimDisk {
-    fn create_directory(&self, _directory: &Path) -> io::Result<()> {
-        Ok(())
+    fn create_directory(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut sim = self.0.lock();
+        let mut to_sync = Vec::new();
+        let mut paths: Vec<_> = directory.ancestors().map_while(below_another).collect();
+        while let Some((path, above)) = paths.pop() {
+            if !sim.directories.contains(path) {
+                sim.spend(1)?;
+                sim.directories.insert(path.to_owned());
+                sim.pending_directories.insert(path.to_owned());
+                to_sync.push(above.to_owned());
+            }
+        }
+        Ok(to_sync)
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
@@ -404,6 +436,7 @@ impl Disk for SimDisk {
         for change in changes {
             rename(&mut sim.durable_names, change);
         }
+        sim.pending_directories.retain(|created| created.parent() != Some(directory));
         Ok(())
     }
 
