@@ -138,6 +138,10 @@ pub const LOG_INLINE_TIME_MAX: Duration = Duration::from_millis(1);
 /// How often, one time after the other, it must have taken no longer before.
 pub const LOG_INLINE_ROUNDS_MIN: u32 = 16;
 
+/// If so many tasks or more wait for a sync, and more records wait for the next one, a task of the
+/// runtime wakes them. Fewer are woken sooner by the thread that has synced.
+pub const LOG_REPLIER_TASKS_MIN: usize = 24;
+
 /// How often the log's thread looks whether that task hangs.
 pub const LOG_WATCH_TICK: Duration = Duration::from_millis(5);
 

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -29,20 +30,35 @@ const MOMENT: Duration = Duration::from_millis(200);
 /// Blocks every caller of `pass` while it is closed.
 #[derive(Debug, Default)]
 struct Gate {
-    is_closed: Mutex<bool>,
+    state: Mutex<GateState>,
     opened: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct GateState {
+    is_closed: bool,
+    /// How many may pass though it is closed.
+    admitted: usize,
 }
 
 impl Gate {
     /// Closes the gate until the returned value is dropped.
     fn close(self: &Arc<Self>) -> Closed {
-        *self.is_closed.lock().unwrap() = true;
+        self.state.lock().unwrap().is_closed = true;
         Closed(Arc::clone(self))
     }
 
+    /// Lets one pass, now or later.
+    fn admit_one(&self) {
+        self.state.lock().unwrap().admitted += 1;
+        self.opened.notify_one();
+    }
+
     fn pass(&self) {
-        let closed = self.is_closed.lock().unwrap();
-        drop(self.opened.wait_while(closed, |is_closed| *is_closed).unwrap());
+        let state = self.state.lock().unwrap();
+        let blocks = |state: &mut GateState| state.is_closed && state.admitted == 0;
+        let mut state = self.opened.wait_while(state, blocks).unwrap();
+        state.admitted = state.admitted.saturating_sub(1);
     }
 }
 
@@ -51,7 +67,7 @@ struct Closed(Arc<Gate>);
 
 impl Drop for Closed {
     fn drop(&mut self) {
-        *self.0.is_closed.lock().unwrap() = false;
+        *self.0.state.lock().unwrap() = GateState::default();
         self.0.opened.notify_all();
     }
 }
@@ -403,6 +419,66 @@ async fn a_write_becomes_durable_though_its_task_keeps_the_worker_busy() {
     tokio::time::timeout(Duration::from_secs(20), syncs).await.unwrap();
     drop(closed);
     hog.await.unwrap();
+}
+
+/// Blocks who wakes it while the gate is closed, as a client does that computes when it has its reply.
+struct Blocking(Arc<Gate>);
+
+impl Wake for Blocking {
+    fn wake(self: Arc<Self>) {
+        self.0.pass();
+    }
+}
+
+/// Waits until so many syncs have begun.
+async fn until_syncing(disk: &SlowDisk, count: usize) {
+    let syncing = async {
+        while disk.syncing.lock().unwrap().len() < count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let within = tokio::time::timeout(Duration::from_secs(20), syncing).await;
+    within.unwrap_or_else(|_| panic!("sync {count} does not begin: {:?}", disk.syncing()));
+}
+
+/// Each reply is there once its sync has ended, whoever else has not received his.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_batch_is_written_while_replies_to_the_last_one_are_given() {
+    const MANY: usize = 40;
+    let disk = SlowDisk::default();
+    let server = start(&disk, 1_000_000).await;
+    let mut clients = Vec::new();
+    for _ in 0..MANY + 2 {
+        let transport = shake_hands(&server, None).await;
+        receive(&*transport).await.unwrap();
+        clients.push(transport);
+    }
+    disk.syncing();
+    let syncs = disk.syncs.close();
+    let send = |client: usize| clients[client].send(create(&format!("/{client}"), 1)).unwrap();
+    let busy = Arc::new(Gate::default());
+    let given = busy.close();
+    let waker = Waker::from(Arc::new(Blocking(Arc::clone(&busy))));
+    let has_reply =
+        |client: usize| clients[client].poll_receive(&mut Context::from_waker(&waker)).is_ready();
+    // The first write is synced alone. Those of many clients gather, and share the second sync.
+    send(0);
+    until_syncing(&disk, 1).await;
+    (1..=MANY).for_each(send);
+    assert!((1..=MANY).all(|client| !has_reply(client)), "it is not durable");
+    disk.syncs.admit_one();
+    until_syncing(&disk, 2).await;
+    send(MANY + 1);
+    disk.syncs.admit_one();
+    // Whoever wakes the many is held up by the first of them.
+    until_syncing(&disk, 3).await;
+    assert!((1..=MANY).all(has_reply), "it is durable");
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(clients[MANY + 1].poll_receive(&mut context).is_pending(), "it is not durable");
+    drop(syncs);
+    let last = receive(&*clients[MANY + 1]);
+    tokio::time::timeout(Duration::from_secs(20), last).await.expect("a reply").unwrap();
+    drop(given);
 }
 
 #[test]

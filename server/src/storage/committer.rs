@@ -157,7 +157,7 @@ impl Committer {
         self.writer.write(batch.first, &batch.records)?;
         // Messages leave without waiting for the mark, or for the numbers. If a task writes, the
         // client's task still waits for its worker.
-        self.durable.reach(batch.last);
+        self.durable.reach_before_more(batch.last);
         let done = now();
         stats.durable.add(batch.since.len() as u64);
         stats.batch_size.record(batch.since.len() as u64);

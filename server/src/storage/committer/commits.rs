@@ -15,6 +15,10 @@
 //!   be there for them.
 //! - The thread watches. If the disk hangs it wakes another worker, which then also waits for the
 //!   sockets and timers of the runtime. If the task does not get its turn the thread takes its work.
+//!
+//! The task has another duty, as the *replier*: where many tasks wait for a sync of the thread, and more
+//! records wait for the next one, it wakes them while the thread writes. In process, who wakes a client
+//! also gives it its reply. For dozens that takes as long as half a sync, and the disk would be idle.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,6 +37,7 @@ use zoolet_protocol::Zxid;
 use super::queue::{Next, Queue, Watch};
 use super::{Batch, Committer, Since, Work};
 use crate::clock::now;
+use crate::storage::durable::Durable;
 use crate::storage::error::StorageError;
 use crate::storage::log_writer::encode_log_record;
 
@@ -52,6 +57,7 @@ pub(crate) enum Commits {
 #[derive(Debug)]
 struct Shared {
     queue: Arc<Queue>,
+    durable: Durable,
     /// Locked by who has taken work, so nobody waits for it. `None` once the thread has ended: with it
     /// the lock of the directory is gone.
     committer: Mutex<Option<Committer>>,
@@ -98,6 +104,8 @@ impl Shared {
         if !self.queue.register(context.waker()) {
             return Poll::Ready(());
         }
+        self.durable.register_replier(context.waker());
+        self.durable.reply();
         if IS_INLINE.swap(true, Ordering::Acquire) {
             self.queue.refuse_as_task();
             return Poll::Pending;
@@ -116,6 +124,7 @@ struct Registered(Arc<Shared>);
 impl Drop for Registered {
     fn drop(&mut self) {
         self.0.queue.deregister();
+        self.0.durable.deregister_replier();
     }
 }
 
@@ -128,9 +137,9 @@ impl Commits {
             return Ok(Self::Immediate(Box::new(committer)));
         }
         let durable = committer.durable.clone();
-        let queue = Arc::new(Queue::new(durable, Arc::clone(&committer.stats)));
+        let queue = Arc::new(Queue::new(durable.clone(), Arc::clone(&committer.stats)));
         let committer = Mutex::new(Some(committer));
-        let shared = Arc::new(Shared { queue: Arc::clone(&queue), committer });
+        let shared = Arc::new(Shared { queue: Arc::clone(&queue), durable, committer });
         let runtime = Handle::try_current().ok().filter(has_other_workers);
         let (of_task, of_thread) = (Arc::clone(&shared), runtime.clone());
         let thread = thread::Builder::new()
