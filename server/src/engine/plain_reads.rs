@@ -49,16 +49,19 @@ impl<'a> Unread<'a> {
 
 impl Engine {
     /// Answers the plain reads that come first, into `replies`. `None` if there is none, or the outbox must
-    /// have the replies.
+    /// have the replies. Calls `heard` once there is one, whatever becomes of it.
     pub(super) fn answer_plain_reads(
         &self,
         peer: &Peer,
         requester: &Requester,
         unread: Unread<'_>,
+        heard: impl FnOnce(),
         counts: &mut TurnCounts,
         replies: &mut BytesMut,
     ) -> Option<Answered> {
         let mut next = Some(unread.next_after(0)?);
+        // Before the lock is taken: an expiry that waits for it looks once more whether the session is due.
+        heard();
         let state = self.state.read();
         check_session(&state.core, requester).ok()?;
         let zxid = state.core.last_zxid();

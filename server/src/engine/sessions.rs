@@ -129,13 +129,16 @@ mod tests {
     use bytes::{Bytes, BytesMut};
     use zoolet_core::Core;
     use zoolet_protocol::{
-        ConnectRequest, Encode, Password, Request, SessionRequest, Xid, encode_request,
+        ConnectRequest, Encode, FrameCodec, Lookup, Password, Read, Request, SessionRequest, Xid,
+        encode_request,
     };
 
     use super::*;
+    use crate::clock::{ms_since, now};
     use crate::config::Config;
     use crate::engine::connection::{Connection, Treatment};
     use crate::engine::journal::Journal;
+    use crate::engine::plain_reads::Unread;
     use crate::engine::registry::Entrance;
 
     const TIMEOUT_MS: i32 = 30_000;
@@ -184,6 +187,33 @@ mod tests {
         });
         assert!(engine.inspect(|core| core.has_session(liveness.session)), "its client heard so");
         connection.handle(ping(), Treatment::CarryOut).expect("the connection goes on");
+    }
+
+    #[test]
+    fn a_plain_read_extends_the_session_before_it_is_answered() {
+        let (engine, connection, liveness) = connected();
+        let read = Request::Read(Read::Lookup(Lookup::GetData("/".into())));
+        let (codec, mut stream) = (FrameCodec::default(), BytesMut::new());
+        FrameCodec::put(&encode_request(Xid(1), &read), &mut stream);
+        let due_ms = 2 * u64::try_from(TIMEOUT_MS).expect("it is positive");
+        let (timeout_at_ms, begin) = (liveness.timeout_at_ms(), now());
+        let answered = thread::scope(|scope| {
+            let held = engine.state.write();
+            let answering = scope.spawn(|| {
+                let unread = Unread { codec: &codec, stream: &stream, most: 1 };
+                connection.begin_turn(due_ms).answer_plain_reads(unread, &mut BytesMut::new())
+            });
+            // It cannot be answered as long as the lock is held here.
+            while liveness.timeout_at_ms() == timeout_at_ms {
+                assert!(ms_since(begin) < 60_000, "the session is not extended before the answer");
+                thread::yield_now();
+            }
+            drop(held);
+            answering.join().expect("it does not panic")
+        });
+        assert_eq!(answered, Some((1, stream.len())));
+        engine.expire_if_due(&liveness, due_ms);
+        assert!(engine.inspect(|core| core.has_session(liveness.session)), "its client heard so");
     }
 
     #[test]

@@ -82,8 +82,8 @@ impl Turn<'_> {
         }
         let received_ms = self.now_ms;
         let counts = &mut so_far.counts;
-        let answered = engine.answer_plain_reads(peer, requester, unread, counts, buffer)?;
-        liveness.touch(received_ms);
+        let heard = || liveness.touch(received_ms);
+        let answered = engine.answer_plain_reads(peer, requester, unread, heard, counts, buffer)?;
         self.now_ms = engine.clock.now_ms();
         let last = LastRequest {
             op: OpCode::GET_DATA,
