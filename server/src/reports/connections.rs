@@ -65,7 +65,7 @@ impl ConnectionReport {
             interest,
             outstanding,
             received: peer.stats.received.value(),
-            sent: peer.stats.sent.value(),
+            sent: peer.stats.sent(),
             session: SessionReport::of(peer),
         }
     }

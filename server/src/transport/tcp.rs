@@ -173,6 +173,7 @@ mod tests {
     use crate::config::{ConnectionThrottling, Throttling};
     use crate::engine::journal::Journal;
     use crate::engine::ticker;
+    use crate::measure::Window;
     use crate::storage::{MemDisk, StorageConfig};
 
     /// A server whose ticker the test calls, and a client with a session timeout of six seconds.
@@ -373,6 +374,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn more_plain_reads_than_are_answered_at_once_keep_their_order() {
+        let mut fixture = Fixture::new().await;
+        let missing = |xid| [20, 21, 50].contains(&xid);
+        let read = |xid| get(xid, if missing(xid) { "/missing" } else { "/a" });
+        let requests: Vec<_> =
+            std::iter::once(create(1, "/a", b"data")).chain((2..=50).map(read)).collect();
+        fixture.client.write_all(&requests.concat()).await.unwrap();
+        for wanted in 1..=50 {
+            let (xid, err, _) = fixture.message().await;
+            let wanted_err = if missing(wanted) { ErrorCode::NO_NODE } else { ErrorCode::OK };
+            assert_eq!((xid, err), (wanted, wanted_err.0));
+        }
+        assert_eq!(fixture.engine.stats.read_latency.summarise(Window::All).count, 49);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn who_has_the_replies_of_a_turn_sees_it_in_all_numbers() {
         let mut fixture = Fixture::new().await;
         let number = |fixture: &Fixture, name| fixture.metric(name).parse::<u64>().unwrap();
@@ -398,7 +415,7 @@ mod tests {
         let stats = &fixture.engine.stats;
         let of = |name| stats.operations.values().find(|(known, _)| *known == name).unwrap().1;
         assert_eq!((of("get_data"), of("create"), of("set_data")), (4, 1, 1));
-        let all = crate::measure::Window::All;
+        let all = Window::All;
         assert_eq!(stats.read_latency.summarise(all).count, 4);
         let namespaces = stats.namespaces.all();
         let (name, counters) = &namespaces[0];
@@ -409,7 +426,7 @@ mod tests {
         let peer = &fixture.engine.registry.peers()[0];
         let last = peer.stats.last();
         assert_eq!((last.op, last.xid), (OpCode::GET_DATA, Xid(6)));
-        assert_eq!((peer.stats.received.value(), peer.stats.sent.value()), (7, 7));
+        assert_eq!((peer.stats.received.value(), peer.stats.sent()), (7, 7));
     }
 
     const SOON: Duration = Duration::from_millis(200);

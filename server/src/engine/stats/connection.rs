@@ -16,8 +16,10 @@ pub(crate) struct ConnectionStats {
     pub(crate) established_ms: i64,
     /// Counted under the lock of the connection, as is `latency`.
     pub(crate) received: Tally,
-    /// Counted under the lock of the outbox.
-    pub(crate) sent: Tally,
+    /// The messages that entered the outbox, counted under its lock.
+    pushed: Tally,
+    /// The replies that did not, counted under the lock of the connection.
+    pub(super) passed: Tally,
     pub(crate) latency: Latency,
     session: AtomicI64,
     timeout_ms: AtomicU64,
@@ -85,7 +87,8 @@ impl ConnectionStats {
         Self {
             established_ms,
             received: Tally::default(),
-            sent: Tally::default(),
+            pushed: Tally::default(),
+            passed: Tally::default(),
             latency: Latency::default(),
             session: AtomicI64::new(0),
             timeout_ms: AtomicU64::new(0),
@@ -97,8 +100,13 @@ impl ConnectionStats {
 
     /// Counts a message that enters the outbox, with the bytes of its frame.
     pub(crate) fn message_sent(&self, message: &Message, bytes: usize) {
-        self.sent.add(1);
+        self.pushed.add(1);
         self.server.message_sent(message, bytes);
+    }
+
+    /// The messages that were sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.pushed.value().wrapping_add(self.passed.value())
     }
 
     /// Notes when a request came in that is carried out next.
@@ -146,8 +154,35 @@ impl ConnectionStats {
     /// Resets what the word `crst` resets.
     pub(crate) fn reset(&self) {
         self.received.reset();
-        self.sent.reset();
+        self.pushed.reset();
+        self.passed.reset();
         self.latency.reset();
         self.last.store(&Last::default().load());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::TurnCounts;
+    use super::*;
+
+    #[test]
+    fn events_that_others_push_during_a_turn_and_its_replies_are_all_counted() {
+        const EACH: u64 = 200_000;
+        let stats = ConnectionStats::new(Arc::default(), 0);
+        let event = Message::Event(Bytes::new());
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..EACH).for_each(|_| stats.message_sent(&event, 0)));
+            let mut counts = TurnCounts::default();
+            for _ in 0..EACH {
+                counts.reply_sent(&stats, Xid(1), 16);
+                counts.tell(&stats);
+            }
+        });
+        assert_eq!(stats.sent(), 2 * EACH);
+        stats.reset();
+        assert_eq!(stats.sent(), 0);
     }
 }

@@ -77,7 +77,7 @@ impl TurnCounts {
         }
         if self.sent > 0 {
             let replies = std::mem::take(&mut self.sent);
-            stats.sent.add(replies);
+            stats.passed.add(replies);
             server.sent.add(replies);
             server.response_bytes.add(std::mem::take(&mut self.response_bytes));
         }
