@@ -65,7 +65,8 @@ pub(crate) struct Locked {
     pub(super) to_sync: BTreeSet<PathBuf>,
 }
 
-/// What follows if the user who runs the server may not open a directory to sync it.
+/// What follows if a directory cannot be synced at all: the user who runs the server may not open it, or
+/// its file system syncs no directories, as one that is only read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnRefusal {
     Fail,
@@ -219,12 +220,7 @@ impl Directory {
         let disk = &*self.disk;
         let sync = |directory: &'a Path| {
             move || match disk.sync_directory(directory) {
-                Err(error)
-                    if error.kind() == io::ErrorKind::PermissionDenied
-                        && on_refusal == OnRefusal::GoOn =>
-                {
-                    Ok(())
-                }
+                Err(error) if on_refusal == OnRefusal::GoOn && is_refusal(&error) => Ok(()),
                 synced => synced.map_err(StorageError::io("sync", directory)),
             }
         };
@@ -284,6 +280,13 @@ impl Directory {
 /// too.
 fn above(directory: &Path) -> &Path {
     directory.parent().unwrap_or(directory)
+}
+
+/// Whether a directory cannot be synced at all. Linux tells of a file system that syncs none with `EINVAL`.
+fn is_refusal(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+
+    matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported)
 }
 
 /// A zxid in hexadecimal digits, as in file names.
@@ -398,6 +401,23 @@ mod tests {
         let directory = self::directory(&["log.1", "log.5", &last]);
         assert_eq!(directory.purge(1).expect("it can be deleted"), 1);
         assert_eq!(names(&directory), ["log.5", &last]);
+    }
+
+    /// A data directory may be mounted in a file system that is only read, and those sync no directories.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_directory_above_that_cannot_be_synced_is_left_as_it_is() {
+        let directory = Directory::new(
+            Arc::new(crate::storage::FsDisk),
+            Path::new("/data"),
+            Path::new("/data"),
+        );
+        let sync = |path, on_refusal| {
+            directory.sync_directories([Path::new(path)].into_iter(), on_refusal)
+        };
+        assert!(sync("/proc", OnRefusal::GoOn).is_ok());
+        assert!(sync("/proc", OnRefusal::Fail).is_err());
+        assert!(sync("/proc/no-such-directory", OnRefusal::GoOn).is_err());
     }
 
     /// The refusal of `/data` and `/logs` with these files.

@@ -7,8 +7,9 @@
 //! ahead of it. ZooKeeper and its purge ignore a file of this name.
 //!
 //! A backup of a running server may copy this file last, and then the mark would be ahead of the
-//! copied logs. So the file contains its own identity ([`Disk::identity`](super::Disk::identity)), which a copy does not
-//! share: the mark in a copy is ignored.
+//! copied logs. So the file contains its own identity
+//! ([`Disk::identity`](super::Disk::identity)), which a copy does not share: the mark in a copy is
+//! ignored.
 
 use std::io::{self, Read};
 use std::path::PathBuf;

@@ -40,7 +40,7 @@ pub(crate) struct Recovered {
     snapshot_path: Option<PathBuf>,
     /// The other logs that were read, and the offset at which the last record of each ends.
     logs: Vec<(LogFile, u64)>,
-    /// The durable mark.
+    /// The durable mark that was found.
     pub(super) mark: Option<Mark>,
 }
 
@@ -355,7 +355,7 @@ impl Recovered {
     }
 
     /// The mark of what is durable once the files were mended and synced.
-    pub(super) fn mark(&self) -> Mark {
+    pub(super) fn new_mark(&self) -> Mark {
         let (log, end) = self.logs.last().map_or((Zxid::ZERO, 0), |(log, end)| (log.zxid, *end));
         Mark { last: self.core.last_zxid(), log, end }
     }

@@ -42,7 +42,7 @@ pub(crate) fn make_durable(
     let mut sync_snapshot = || recovered.sync_snapshot(directory);
     let mut sync_logs = || recovered.sync_logs(directory);
     let mut write_mark = || {
-        mark = Some(NewMark::write(directory, recovered.mark())?);
+        mark = Some(NewMark::write(directory, recovered.new_mark())?);
         Ok(())
     };
     let mut write_snapshot = || {
