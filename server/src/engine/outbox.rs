@@ -2,7 +2,8 @@
 //!
 //! Invariant: a message is pushed under the lock of the engine under which it was produced, and
 //! leaves once the zxid that it depends on is durable. So a client receives an event before any
-//! reply that shows the change, and nothing that a crash could undo.
+//! reply that shows the change, and nothing that a crash could undo. A reply before which nothing must
+//! leave may pass the queue ([`Outbox::is_passable`]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -230,9 +231,9 @@ impl Outbox {
     }
 
     /// Whether a message that depends on this zxid may leave without entering the outbox: nothing waits
-    /// that must leave before it. Who pushes holds the engine's lock, so nothing enters meanwhile. The
-    /// caller writes the message before it takes another out of the outbox, and knows that there are no
-    /// hooks.
+    /// that must leave before it. The caller has the lock of the connection and the engine's. Others push
+    /// to this outbox with the engine's lock held exclusively, so nothing enters meanwhile. The caller
+    /// writes the message before it takes another out of the outbox, and knows that there are no hooks.
     pub(super) fn is_passable(&self, _held: LockHeld<'_>, after: Zxid) -> bool {
         debug_assert!(self.hooks.is_none(), "hooks see each message");
         // In this order: see `publish`.
