@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use zoolet_protocol::{
-    ErrorCode, Expect, MultiResult, OpCode, ReplyHeader, Response, SessionId, Zxid, decode_request,
-    encode_reply,
+    Delete, ErrorCode, Expect, MultiOp, MultiResult, OpCode, ReplyHeader, Request, Response,
+    SessionId, Write, Zxid, decode_request, encode_reply,
 };
 
-use super::super::Session;
 use super::super::opened::{SESSION, TIMEOUT, answer_handshake, options, shake_hands};
+use super::super::{Session, Submission};
+use crate::call::Call;
 use crate::clock::{Instant, SuspensionClock, now};
 use crate::proof::Servers;
 
@@ -72,6 +73,26 @@ fn a_claim_of_a_session_that_is_over_makes_no_check_due() {
     session.handle_timeout(due).expect("the server was heard of");
     let next = session.poll_timeout().expect("it pings");
     assert!(next > due, "a timeout that does not move makes the driver spin");
+}
+
+#[test]
+fn a_claim_ends_with_the_request_that_gives_it_up_and_no_other_does() {
+    let start = now();
+    let mut session = session(start);
+    let mut claim = |path: &str| session.claim(SESSION, path.to_owned(), Expect::Any, start);
+    let ((first, _), (second, _)) = (claim("/a"), claim("/b"));
+    let give_up = |session: &mut Session, claim, path: &str, at| {
+        let delete = Delete { path: path.into(), version: Expect::Any };
+        let request = Request::Write(Write::Op(MultiOp::Delete(delete)));
+        let submission = Submission::new(request, Call::new(OpCode::DELETE));
+        session.submit(Submission { ends: Some(claim), ..submission }, at);
+        answer(session, OpCode::DELETE, at);
+    };
+    give_up(&mut session, first, "/a", after(start, 10));
+    // The other one is checked.
+    exchange(&mut session, OpCode::MULTI, after(start, 5_000), after(start, 5_010));
+    give_up(&mut session, second, "/b", after(start, 5_020));
+    exchange(&mut session, OpCode::PING, after(start, 10_000), after(start, 10_010));
 }
 
 #[test]
