@@ -33,7 +33,6 @@ pub(crate) fn make_durable(
     durable: &Durable,
     stats: &StorageStats,
 ) -> Result<Option<MarkFile>, StorageError> {
-    let begin = now();
     let is_synced = config.durability == Durability::Synced;
     recovered.mend(directory)?;
 
@@ -47,10 +46,13 @@ pub(crate) fn make_durable(
     };
     let mut write_snapshot = || {
         let Some(frozen) = &frozen else { return Ok(()) };
+        let begin = now();
         let unfinished = directory.unfinished_path(frozen.zxid);
         let compression = config.snapshot_compression;
         let written = Unpublished::write(directory, unfinished, frozen, compression, is_synced)?;
         snapshot = Some(written);
+        // Without its name, which is synced with that of the mark.
+        stats.snapshot_time.record(ms_since(begin));
         Ok(())
     };
     let mut note_logs = || logs_note::update(directory);
@@ -82,8 +84,5 @@ pub(crate) fn make_durable(
     let mark = mark.map(|mark: NewMark| mark.publish(directory, durable)).transpose()?;
     snapshot.map(Unpublished::rename).transpose()?;
     directory.sync_names()?;
-    if recovered.needs_snapshot {
-        stats.snapshot_time.record(ms_since(begin));
-    }
     Ok(mark)
 }
