@@ -34,7 +34,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// A small coordination server that speaks ZooKeeper's protocol
 ///
@@ -47,13 +47,28 @@ struct Zoolet {
     command: Command,
 }
 
+/// The command if it is `serve`. To define the options of all others takes a third of the instructions of
+/// a start.
+#[derive(Debug, Parser)]
+#[command(name = "zoolet", version)]
+struct Serving {
+    #[command(subcommand)]
+    command: ServeCommand,
+}
+
 #[derive(Debug, Subcommand)]
-enum Command {
+enum ServeCommand {
     /// Start a server [the default]
     ///
     /// Once clients can connect it prints "listening on HOST:PORT" to stdout. It stays in the
     /// foreground until Ctrl-C or SIGTERM ends it, and logs to stderr.
     Serve(Box<serve::Serve>),
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Serve(ServeCommand),
 
     /// Run a command while a lock is held
     ///
@@ -134,45 +149,62 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = cli::Cli::plain_arguments(called_as::arguments(std::env::args_os()));
+    let arguments = called_as::arguments(std::env::args_os());
+    if arguments.get(1).is_some_and(|first| first == "serve") {
+        let matches = with_negative_numbers(Serving::command()).get_matches_from(arguments);
+        return match Serving::from_arg_matches(&matches) {
+            Ok(Serving { command }) => serve(command, &matches),
+            Err(error) => error.exit(),
+        };
+    }
+    let arguments = cli::Cli::plain_arguments(arguments);
     let matches = definition().get_matches_from(arguments);
     let Zoolet { command } = match Zoolet::from_arg_matches(&matches) {
         Ok(zoolet) => zoolet,
         Err(error) => error.exit(),
     };
-    match (command, matches.subcommand()) {
-        (Command::Serve(serve), Some((_, matches))) => match serve.run(matches) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                complain(&error);
-                error.exit_code()
-            }
-        },
+    match command {
+        Command::Serve(command) => serve(command, &matches),
         #[cfg(unix)]
-        (Command::Lock(lock), _) => lock.run(),
-        (Command::Cli(cli), _) => cli.run(),
-        (Command::Digest(digest), _) => digest.run(),
-        (Command::Data(data), _) => data.run(),
-        (Command::Certs(certs), _) => certs.run(),
-        (Command::Doctor(doctor), _) => doctor.run(),
-        (Command::Console(console), _) => console.run(),
-        (Command::Health(health), _) => health.run(),
-        (Command::Bench(bench), _) => bench.run(),
-        (Command::Demo(demo), _) => demo.run(),
+        Command::Lock(lock) => lock.run(),
+        Command::Cli(cli) => cli.run(),
+        Command::Digest(digest) => digest.run(),
+        Command::Data(data) => data.run(),
+        Command::Certs(certs) => certs.run(),
+        Command::Doctor(doctor) => doctor.run(),
+        Command::Console(console) => console.run(),
+        Command::Health(health) => health.run(),
+        Command::Bench(bench) => bench.run(),
+        Command::Demo(demo) => demo.run(),
         #[cfg(unix)]
-        (Command::Sweep(sweep), _) => sweep.run(),
+        Command::Sweep(sweep) => sweep.run(),
         #[cfg(unix)]
-        (Command::Container(container), _) => container.run(),
-        (Command::Completions(completions), _) => completions.run(definition()),
-        (Command::Man(man), _) => man.run(definition()),
-        (Command::Serve(_), None) => unreachable!("a sub-command is required"),
+        Command::Container(container) => container.run(),
+        Command::Completions(completions) => completions.run(definition()),
+        Command::Man(man) => man.run(definition()),
+    }
+}
+
+fn serve(command: ServeCommand, matches: &ArgMatches) -> ExitCode {
+    let ServeCommand::Serve(serve) = command;
+    let (_, matches) = matches.subcommand().expect("a sub-command is required");
+    match serve.run(matches) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error);
+            error.exit_code()
+        }
     }
 }
 
 /// The definition of the command.
 fn definition() -> clap::Command {
+    with_negative_numbers(Zoolet::command())
+}
+
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
     // A negative number is told from an option, so that the message about it is that of the setting.
-    Zoolet::command().mut_subcommand("serve", |serve| {
+    command.mut_subcommand("serve", |serve| {
         serve.mut_args(|argument| match argument.get_action().takes_values() {
             true => argument.allow_negative_numbers(true),
             false => argument,
@@ -202,6 +234,18 @@ mod tests {
     #[test]
     fn the_arguments_are_in_order() {
         definition().debug_assert();
+        with_negative_numbers(Serving::command()).debug_assert();
+    }
+
+    #[test]
+    fn serve_is_the_same_when_nothing_else_is_defined() {
+        let helps = [definition(), with_negative_numbers(Serving::command())].map(|mut command| {
+            command.build();
+            let serve = command.find_subcommand_mut("serve").expect("it is a sub-command");
+            (serve.render_long_help().to_string(), serve.render_version())
+        });
+        assert!(helps[0].0.contains("--data-dir"), "{}", helps[0].0);
+        assert_eq!(helps[0], helps[1]);
     }
 
     /// clap wraps at 100 columns, which would break a longer line in two.
