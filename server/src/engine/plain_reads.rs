@@ -14,6 +14,7 @@ use super::lock::{Engine, check_session};
 use super::registry::Peer;
 use super::stats::TurnCounts;
 use super::turn::SHORT_BYTES_MAX;
+use crate::limits::BUFFER_BYTES_KEPT;
 
 /// How many are answered while the lock is held shared, so that a writer does not wait for longer than for
 /// a long list: some microseconds.
@@ -43,6 +44,10 @@ impl<'a> Unread<'a> {
     /// The next plain read behind so many bytes, and the bytes of its payload.
     fn next_after(&self, bytes: usize) -> Option<(PlainGetData<'a>, usize)> {
         let payload = self.codec.peek(self.stream.get(bytes..)?)?;
+        // The memory of a longer frame is freed behind it, as that of every other request.
+        if payload.len() > BUFFER_BYTES_KEPT {
+            return None;
+        }
         Some((PlainGetData::decode(payload)?, payload.len()))
     }
 }
@@ -91,5 +96,28 @@ impl Engine {
             next = unread.next_after(answered.bytes);
         }
         (answered.requests > 0).then_some(answered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zoolet_protocol::{Lookup, Read, Request, encode_request};
+
+    use super::*;
+
+    #[test]
+    fn a_frame_whose_memory_is_to_be_freed_is_no_plain_read() {
+        let codec = FrameCodec::default();
+        let is_plain = |ignored: usize| {
+            let read = Read::Lookup(Lookup::GetData("/a".into()));
+            let mut frame = encode_request(Xid(1), &Request::Read(read)).to_vec();
+            // Bytes after the last field.
+            frame.resize(frame.len() + ignored, 0);
+            let mut stream = BytesMut::new();
+            FrameCodec::put(&frame.into(), &mut stream);
+            let unread = Unread { codec: &codec, stream: &stream, most: 1 };
+            unread.next_after(0).is_some()
+        };
+        assert_eq!([0, 100, BUFFER_BYTES_KEPT].map(is_plain), [true, true, false]);
     }
 }
