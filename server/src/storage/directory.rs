@@ -142,9 +142,10 @@ impl Directory {
         [&*self.snapshots, &*self.logs].map(|directory| (directory, size(directory)))
     }
 
-    /// The directories that were configured, which have those of the files, and those that have them.
-    pub(super) fn above(&self) -> impl Iterator<Item = &Path> {
-        self.all().map(above).flat_map(|configured| configured.ancestors().take(2))
+    /// The directories that were configured, which have those of the files, and all above them, without
+    /// duplicates: any of them may be new.
+    pub(super) fn above(&self) -> BTreeSet<&Path> {
+        self.all().map(above).flat_map(Path::ancestors).collect()
     }
 
     /// The directories, without duplicates.

@@ -59,9 +59,9 @@ pub(crate) fn make_durable(
     let created = locked.to_sync.iter().map(PathBuf::as_path);
     let mut sync_created = || directory.sync_directories(created.clone(), OnRefusal::Fail);
     // A start that was killed may have created the directories, or somebody has copied them. Where
-    // there is a snapshot and a mark, a start has synced the names of both directories before.
+    // there is a snapshot and a mark, a start has synced the names of all directories before.
     let was_started = recovered.snapshot.is_some() && recovered.mark.is_some();
-    let others = || directory.above().filter(|above| !locked.to_sync.contains(*above));
+    let others = || directory.above().into_iter().filter(|above| !locked.to_sync.contains(*above));
     let mut sync_others = || directory.sync_directories(others(), OnRefusal::GoOn);
 
     let has_note = directory.logs != directory.snapshots;

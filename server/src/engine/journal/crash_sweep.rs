@@ -311,6 +311,14 @@ fn so_does_one_whose_logs_have_a_directory_of_their_own() {
 }
 
 #[test]
+fn so_does_one_that_creates_many_directories() {
+    first_start(&|disk: &SimDisk| StorageConfig {
+        data_dir: "/srv/of/some/zoolet".into(),
+        ..config(disk)
+    });
+}
+
+#[test]
 fn no_acknowledged_write_is_lost_wherever_the_power_is_cut() {
     let steps = sweep(Mode::Alone, 1);
     assert!(steps > POINTS_MIN, "{steps} steps");
