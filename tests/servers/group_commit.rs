@@ -441,44 +441,90 @@ async fn until_syncing(disk: &SlowDisk, count: usize) {
     within.unwrap_or_else(|_| panic!("sync {count} does not begin: {:?}", disk.syncing()));
 }
 
+/// Panics when it is woken first, as a client's executor may.
+#[derive(Default)]
+struct Panicking(AtomicBool);
+
+impl Wake for Panicking {
+    fn wake(self: Arc<Self>) {
+        let was_woken = self.0.swap(true, Ordering::SeqCst);
+        assert!(was_woken, "the test lets whoever wakes it panic");
+    }
+}
+
+/// Many clients whose writes share a sync, so that the task of the log wakes them.
+struct Crowd {
+    clients: Vec<Box<dyn Transport>>,
+    disk: SlowDisk,
+}
+
+impl Crowd {
+    const MANY: usize = 40;
+
+    async fn connect(server: &Server, disk: &SlowDisk) -> Self {
+        let mut clients = Vec::new();
+        for _ in 0..Self::MANY + 2 {
+            let transport = shake_hands(server, None).await;
+            receive(&*transport).await.unwrap();
+            clients.push(transport);
+        }
+        disk.syncing();
+        Self { clients, disk: disk.clone() }
+    }
+
+    fn send(&self, client: usize) {
+        self.clients[client].send(create(&format!("/{client}"), 1)).unwrap();
+    }
+
+    fn has_reply(&self, client: usize, waker: &Waker) -> bool {
+        self.clients[client].poll_receive(&mut Context::from_waker(waker)).is_ready()
+    }
+
+    /// Lets the writes of the many share the second sync. It ends when another write waits for the third.
+    async fn share_a_sync(&self, waker: &Waker) {
+        self.send(0);
+        until_syncing(&self.disk, 1).await;
+        (1..=Self::MANY).for_each(|client| self.send(client));
+        assert!((1..=Self::MANY).all(|client| !self.has_reply(client, waker)), "it is not durable");
+        self.disk.syncs.admit_one();
+        until_syncing(&self.disk, 2).await;
+        self.send(Self::MANY + 1);
+        self.disk.syncs.admit_one();
+    }
+}
+
 /// Each reply is there once its sync has ended, whoever else has not received his.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_batch_is_written_while_replies_to_the_last_one_are_given() {
-    const MANY: usize = 40;
     let disk = SlowDisk::default();
     let server = start(&disk, 1_000_000).await;
-    let mut clients = Vec::new();
-    for _ in 0..MANY + 2 {
-        let transport = shake_hands(&server, None).await;
-        receive(&*transport).await.unwrap();
-        clients.push(transport);
-    }
-    disk.syncing();
+    let crowd = Crowd::connect(&server, &disk).await;
     let syncs = disk.syncs.close();
-    let send = |client: usize| clients[client].send(create(&format!("/{client}"), 1)).unwrap();
     let busy = Arc::new(Gate::default());
     let given = busy.close();
     let waker = Waker::from(Arc::new(Blocking(Arc::clone(&busy))));
-    let has_reply =
-        |client: usize| clients[client].poll_receive(&mut Context::from_waker(&waker)).is_ready();
-    // The first write is synced alone. Those of many clients gather, and share the second sync.
-    send(0);
-    until_syncing(&disk, 1).await;
-    (1..=MANY).for_each(send);
-    assert!((1..=MANY).all(|client| !has_reply(client)), "it is not durable");
-    disk.syncs.admit_one();
-    until_syncing(&disk, 2).await;
-    send(MANY + 1);
-    disk.syncs.admit_one();
+    crowd.share_a_sync(&waker).await;
     // Whoever wakes the many is held up by the first of them.
     until_syncing(&disk, 3).await;
-    assert!((1..=MANY).all(has_reply), "it is durable");
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(clients[MANY + 1].poll_receive(&mut context).is_pending(), "it is not durable");
+    assert!((1..=Crowd::MANY).all(|client| crowd.has_reply(client, &waker)), "it is durable");
+    assert!(!crowd.has_reply(Crowd::MANY + 1, Waker::noop()), "it is not durable");
     drop(syncs);
-    let last = receive(&*clients[MANY + 1]);
+    let last = receive(&*crowd.clients[Crowd::MANY + 1]);
     tokio::time::timeout(Duration::from_secs(20), last).await.expect("a reply").unwrap();
     drop(given);
+}
+
+/// The others who were to be woken would wait forever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_while_many_replies_are_given_stops_the_server() {
+    let disk = SlowDisk::default();
+    let server = start(&disk, 1_000_000).await;
+    let crowd = Crowd::connect(&server, &disk).await;
+    let syncs = disk.syncs.close();
+    crowd.share_a_sync(&Waker::from(Arc::new(Panicking::default()))).await;
+    let failure = tokio::time::timeout(Duration::from_secs(20), server.failure()).await;
+    assert!(failure.expect("the server stops").to_string().contains("panicked"));
+    drop(syncs);
 }
 
 #[test]

@@ -191,11 +191,11 @@ impl Durable {
     /// Writing has failed: nothing more becomes durable, so no message that depends on it leaves.
     pub(crate) fn fail(&self, error: StorageError) {
         tracing::error!("nothing more is acknowledged: {error}");
-        // Nobody looks after the replier any more.
-        self.reply();
         if self.0.failure.set(Arc::new(error)).is_ok() {
             self.0.failed.cancel();
         }
+        // Nobody looks after the replier any more.
+        self.reply();
     }
 
     pub(crate) fn has_failed(&self) -> bool {

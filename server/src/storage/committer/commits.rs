@@ -23,6 +23,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -58,6 +59,8 @@ pub(crate) enum Commits {
 struct Shared {
     queue: Arc<Queue>,
     durable: Durable,
+    /// The directory of the logs, which an error names.
+    logs: PathBuf,
     /// Locked by who has taken work, so nobody waits for it. `None` once the thread has ended: with it
     /// the lock of the directory is gone.
     committer: Mutex<Option<Committer>>,
@@ -73,14 +76,16 @@ impl Shared {
     fn carry_out_with(&self, work: VecDeque<Work>) {
         let mut committer = self.committer.lock();
         let committer = committer.as_mut().expect("nothing is appended once it is closed");
-        let carried_out = panic::catch_unwind(AssertUnwindSafe(|| {
-            work.into_iter().for_each(|work| committer.carry_out(work));
-        }));
-        // Otherwise all messages would wait forever.
-        if carried_out.is_err() {
+        self.fail_on_panic(|| work.into_iter().for_each(|work| committer.carry_out(work)));
+    }
+
+    /// Calls code that may panic, in process also that of a client which it wakes. All messages would
+    /// wait forever after that, so the server fails instead.
+    fn fail_on_panic(&self, call: impl FnOnce()) {
+        if panic::catch_unwind(AssertUnwindSafe(call)).is_err() {
             let source = io::Error::other("the code that does so has panicked");
-            let path = committer.directory.logs.clone();
-            committer.durable.fail(StorageError::Io { what: "write to", path, source });
+            let path = self.logs.clone();
+            self.durable.fail(StorageError::Io { what: "write to", path, source });
         }
     }
 
@@ -105,7 +110,7 @@ impl Shared {
             return Poll::Ready(());
         }
         self.durable.register_replier(context.waker());
-        self.durable.reply();
+        self.fail_on_panic(|| self.durable.reply());
         if IS_INLINE.swap(true, Ordering::Acquire) {
             self.queue.refuse_as_task();
             return Poll::Pending;
@@ -136,10 +141,10 @@ impl Commits {
         if !committer.in_background {
             return Ok(Self::Immediate(Box::new(committer)));
         }
-        let durable = committer.durable.clone();
+        let (durable, logs) = (committer.durable.clone(), committer.directory.logs.clone());
         let queue = Arc::new(Queue::new(durable.clone(), Arc::clone(&committer.stats)));
         let committer = Mutex::new(Some(committer));
-        let shared = Arc::new(Shared { queue: Arc::clone(&queue), durable, committer });
+        let shared = Arc::new(Shared { queue: Arc::clone(&queue), durable, logs, committer });
         let runtime = Handle::try_current().ok().filter(has_other_workers);
         let (of_task, of_thread) = (Arc::clone(&shared), runtime.clone());
         let thread = thread::Builder::new()
