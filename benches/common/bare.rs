@@ -1,11 +1,12 @@
 //! The floor of a server: it reads requests and writes answers, and does nothing else.
 
 use std::io;
+use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
-use crate::process::until_stdin_ends;
+use crate::connections;
 use crate::sessions::{ANSWER_BYTES, BARE_REQUEST};
 
 /// The requests that one answer is made of at most, as many as the buffer takes.
@@ -18,36 +19,21 @@ const MOST_AT_ONCE: usize = 128;
 /// # Errors
 ///
 /// Those of the system.
-pub fn serve(tell: impl FnOnce(std::net::SocketAddr)) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        tell(listener.local_addr()?);
-        let end = tokio::spawn(until_stdin_ends());
-        tokio::select! {
-            ended = end => ended?,
-            accepted = accept(listener) => accepted,
-        }
-    })
+pub fn serve(tell: impl FnOnce(SocketAddr)) -> io::Result<()> {
+    connections::serve(tell, answer)
 }
 
-async fn accept(listener: TcpListener) -> io::Result<()> {
-    loop {
-        let (socket, _) = listener.accept().await?;
-        socket.set_nodelay(true)?;
-        tokio::spawn(answer(socket));
-    }
-}
-
-async fn answer(mut socket: TcpStream) {
+async fn answer(mut socket: TcpStream) -> io::Result<()> {
     let mut buffer = [0; MOST_AT_ONCE * BARE_REQUEST.len()];
     let answers = [0; MOST_AT_ONCE * ANSWER_BYTES];
     let mut rest = 0;
-    while let Ok(read @ 1..) = socket.read(&mut buffer[rest..]).await {
+    loop {
+        let read = socket.read(&mut buffer[rest..]).await?;
+        if read == 0 {
+            return Ok(());
+        }
         let requests = (rest + read) / BARE_REQUEST.len();
         rest = (rest + read) % BARE_REQUEST.len();
-        if socket.write_all(&answers[..requests * ANSWER_BYTES]).await.is_err() {
-            return;
-        }
+        socket.write_all(&answers[..requests * ANSWER_BYTES]).await?;
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
 pub mod bare;
+mod connections;
 pub mod contest;
 pub mod filled;
 pub mod floors;

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use hashbrown::HashMap;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use zoolet::protocol::{
     ConnectRequest, ConnectResponse, Encode as _, ErrorCode, OpCode, Password, SessionId,
     decode_all,
 };
 
-use crate::process::until_stdin_ends;
+use crate::connections;
 use crate::requests::DATA;
 
 /// What is behind the answers.
@@ -46,29 +46,8 @@ const SEQUENTIAL: i32 = 2;
 ///
 /// Those of the system.
 pub fn serve(behind: Behind, tell: impl FnOnce(SocketAddr)) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        tell(listener.local_addr()?);
-        let end = tokio::spawn(until_stdin_ends());
-        tokio::select! {
-            ended = end => ended?,
-            accepted = accept(listener, behind) => accepted,
-        }
-    })
-}
-
-async fn accept(listener: TcpListener, behind: Behind) -> io::Result<()> {
-    let tree = Arc::<Mutex<Tree>>::default();
-    loop {
-        let (socket, _) = listener.accept().await?;
-        socket.set_nodelay(true)?;
-        let tree = (behind == Behind::PlainTree).then(|| Arc::clone(&tree));
-        tokio::spawn(async move {
-            // Whatever ends it, the client notices.
-            let _ = converse(socket, tree).await;
-        });
-    }
+    let tree = (behind == Behind::PlainTree).then(Arc::<Mutex<Tree>>::default);
+    connections::serve(tell, |socket| converse(socket, tree.clone()))
 }
 
 async fn converse(mut socket: TcpStream, tree: Option<Arc<Mutex<Tree>>>) -> io::Result<()> {
