@@ -124,29 +124,57 @@ fn zoolet(port: u16) -> io::Result<Command> {
     Ok(command)
 }
 
-/// The release binary of the `zoolet` command. It is built once.
+/// The `zoolet` command under test: the one that `ZOOLET_BIN` names, or else the one that the tests
+/// of `zoolet-cli` run. Cargo brings that one up to date, once.
 ///
 /// # Errors
 ///
-/// If it does not compile.
+/// If it does not compile, or the named one is not there.
 pub fn zoolet_binary() -> io::Result<PathBuf> {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let binary = BINARY.get_or_init(|| build_zoolet().map_err(|error| error.to_string()));
+    let binary = BINARY.get_or_init(|| find_zoolet().map_err(|error| error.to_string()));
     binary.clone().map_err(io::Error::other)
 }
 
+/// The variable that names the command under test.
+const BINARY_VARIABLE: &str = "ZOOLET_BIN";
+
+fn find_zoolet() -> io::Result<PathBuf> {
+    match std::env::var_os(BINARY_VARIABLE).filter(|name| !name.is_empty()) {
+        // Tests run in the folder of their package.
+        Some(named) => {
+            conformance_folder().join("..").join(&named).canonicalize().map_err(|error| {
+                io::Error::new(
+                    error.kind(),
+                    format!("{BINARY_VARIABLE}={}: {error}", named.display()),
+                )
+            })
+        }
+        None => build_zoolet(),
+    }
+}
+
+/// Builds it as `cargo test --workspace` does, with the same features and profile: after that there
+/// is nothing to do. `cargo build` would compile all packages again.
 fn build_zoolet() -> io::Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let workspace = conformance_folder().join("..");
     let mut build = Command::new(cargo);
-    build.args(["build", "--release", "--package", "zoolet-cli", "--bin", "zoolet"]);
+    // The tests of the command come with the command.
+    build.args(["test", "--workspace", "--no-run", "--test", "command"]);
+    let profile = if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        build.arg("--release");
+        "release"
+    };
     without_variables_of_tests(&mut build);
     let output = build.current_dir(&workspace).stdin(Stdio::null()).output()?;
     if !output.status.success() {
         return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    Ok(target.unwrap_or_else(|| workspace.join("target")).join("release/zoolet"))
+    Ok(target.unwrap_or_else(|| workspace.join("target")).join(profile).join("zoolet"))
 }
 
 /// Removes the variables by which cargo tells a test about its package. Build scripts depend on
