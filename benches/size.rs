@@ -1,9 +1,9 @@
 //! What large numbers cost: the memory of each session and of each watch, the longest single operation
 //! while their tables grow, and how long other clients wait while many sessions expire at once and while
-//! a snapshot of many znodes is written.
+//! a snapshot of many znodes is written; and how long a start takes with many sessions or znodes.
 //!
 //! ```text
-//! cargo bench -p zoolet-benches --bench size -- [expiry] [sessions] [watches] [snapshot]
+//! cargo bench -p zoolet-benches --bench size -- [expiry] [sessions] [watches] [snapshot] [restart]
 //! ```
 //!
 //! Under `cargo test` everything runs once and small. Sessions and watches are made in process, so that
@@ -11,6 +11,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ struct Sizes {
     connections: usize,
     expiring: usize,
     tick_ms: u32,
-    znodes: usize,
+    znodes: [usize; 2],
 }
 
 const LARGE: Sizes = Sizes {
@@ -43,7 +44,7 @@ const LARGE: Sizes = Sizes {
     connections: 1_000,
     expiring: 100_000,
     tick_ms: 10_000,
-    znodes: 1_000_000,
+    znodes: [1_000_000, 10_000_000],
 };
 
 const SMALL: Sizes = Sizes {
@@ -52,7 +53,7 @@ const SMALL: Sizes = Sizes {
     connections: 10,
     expiring: 100,
     tick_ms: 50,
-    znodes: 1_000,
+    znodes: [100, 1_000],
 };
 
 /// So long lives a session that is not to expire, in milliseconds.
@@ -74,13 +75,21 @@ fn main() {
     if wants("watches") {
         runtime.block_on(watches(&sizes));
     }
-    if wants("snapshot") {
-        runtime.block_on(snapshot(&sizes));
+    for znodes in sizes.znodes.into_iter().filter(|_| wants("snapshot")) {
+        runtime.block_on(snapshot(znodes));
+    }
+    if wants("restart") {
+        runtime.block_on(restart(sizes.sessions));
     }
 }
 
 async fn server(tick_ms: u32) -> Server {
+    server_with(tick_ms, None).await
+}
+
+async fn server_with(tick_ms: u32, storage: Option<StorageConfig>) -> Server {
     let config = Config {
+        storage,
         tick_time_ms: tick_ms,
         min_session_timeout_ms: Some(1),
         max_session_timeout_ms: Some(LONG_MS),
@@ -217,17 +226,39 @@ async fn expiry(sizes: &Sizes) {
     tell(&format!("of one client before: {}", quiet.times.text()));
 }
 
-/// A snapshot is written while others write and read.
-async fn snapshot(sizes: &Sizes) {
-    let directory = directory(env!("CARGO_TARGET_TMPDIR"));
-    let storage = StorageConfig {
+/// Files that only [`Server::take_snapshot`] makes snapshots of.
+fn storage(directory: &Path) -> StorageConfig {
+    StorageConfig {
         durability: Durability::Buffered,
         snap_count: u64::MAX,
-        ..StorageConfig::at(directory.path())
-    };
-    let server = Arc::new(start(storage).await);
+        ..StorageConfig::at(directory)
+    }
+}
+
+/// A server starts with the sessions of its snapshot, none of which has a connection.
+async fn restart(sessions: usize) {
+    let directory = directory(env!("CARGO_TARGET_TMPDIR"));
+    let server = server_with(3_000, Some(storage(directory.path()))).await;
+    for _ in 0..sessions {
+        drop(Local::connect(&server, LONG_MS).await);
+    }
+    let snapshot = server.take_snapshot().await.expect("the disk has room");
+    drop(server);
+    let begin = Instant::now();
+    let server = server_with(3_000, Some(storage(directory.path()))).await;
+    let (took, bytes) = (begin.elapsed(), snapshot.length());
+    assert_eq!(server.totals().sessions, sessions, "all are in the snapshot");
+    tell(&format!(
+        "a start with {sessions} sessions, from a snapshot of {bytes} bytes: {took:.1?}"
+    ));
+}
+
+/// A snapshot is written while others write and read, and a server starts from it.
+async fn snapshot(znodes: usize) {
+    let directory = directory(env!("CARGO_TARGET_TMPDIR"));
+    let server = Arc::new(start(storage(directory.path())).await);
     let client = Client::connect(server.dialer()).await.expect("it is there");
-    fill(&client, sizes.znodes).await;
+    fill(&client, znodes).await;
     let mut quiet = Other::connect(&server).await;
     for _ in 0..1_000 {
         quiet.turn().await;
@@ -238,10 +269,14 @@ async fn snapshot(sizes: &Sizes) {
     let snapshot = server.take_snapshot().await.expect("the disk has room");
     let took = begin.elapsed();
     let mut times = others.stop().await;
-    let (znodes, bytes) = (sizes.znodes, snapshot.length());
+    let bytes = snapshot.length();
     tell(&format!("a snapshot of {znodes} znodes, {bytes} bytes, is written within {took:.1?}"));
     tell(&format!("a write or a read of four other clients meanwhile: {}", times.text()));
     tell(&format!("of one client before: {}", quiet.times.text()));
+    drop((client, quiet, server));
+    let begin = Instant::now();
+    drop(start(storage(directory.path())).await);
+    tell(&format!("a start from it and the log behind it: {:.1?}", begin.elapsed()));
 }
 
 /// The time between two turns of a client.

@@ -160,7 +160,7 @@ FLOORS = {
 }
 
 
-def floor(load, name):
+def floor(load, name, *options):
     """A server that does less than any server of its protocol."""
     protocol, title = FLOORS[name]
-    return Server(title, protocol, [load, name])
+    return Server(title, protocol, [load, name, *options])

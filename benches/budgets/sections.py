@@ -109,6 +109,8 @@ def start(run):
         "Apache 3.9.5": lambda: peers.apache("3.9.5", run.directory(run.disk)),
         "Redis": lambda: peers.redis(run.directory(run.disk)),
         "etcd": lambda: peers.etcd(run.directory(run.disk)),
+        "a bare server": lambda: peers.floor(run.load, "bare"),
+        "with a file": lambda: peers.floor(run.load, "bare", run.directory(run.disk) / "new"),
     }
     times = {name: [] for name in kinds}
     memory = {name: [] for name in kinds}

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! budgets_load bare                       answer requests with bytes; print the address
+//! budgets_load bare DIRECTORY             the same, once a file in this new directory survives a crash
 //! budgets_load answers                    answer requests of ZooKeeper as if all was well; print the address
 //! budgets_load plain-tree                 the same, but from a plain tree; print the address
 //! budgets_load fan-out-floor              write an event to all that are connected; print the address
@@ -19,9 +20,11 @@
 
 mod fan_out;
 mod fan_out_floor;
+mod kept;
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -47,6 +50,10 @@ fn main() -> ExitCode {
 fn command(arguments: &[&str]) -> Result<(), Failure> {
     match arguments {
         ["bare"] => Ok(bare::serve(told)?),
+        ["bare", directory] => {
+            kept::keep(Path::new(directory))?;
+            Ok(bare::serve(told)?)
+        }
         ["answers"] => Ok(plain::serve(Behind::Nothing, told)?),
         ["plain-tree"] => Ok(plain::serve(Behind::PlainTree, told)?),
         ["fan-out-floor"] => Ok(fan_out_floor::serve()?),
