@@ -13,6 +13,7 @@ pub(crate) struct Warnings {
     /// Of connections that were closed for an error.
     pub(crate) connections: Pace,
     authentication: Pace,
+    refusals: Pace,
     commands: Pace,
 }
 
@@ -45,6 +46,25 @@ impl Warnings {
                 cause,
                 others,
                 "authentication failed, as others before it"
+            ),
+        }
+    }
+
+    /// Logs why a connection was not opened.
+    pub(crate) fn connection_refused(
+        &self,
+        address: SocketAddr,
+        now_ms: u64,
+        why: &dyn fmt::Display,
+    ) {
+        match self.refusals.admit(now_ms) {
+            None => tracing::debug!(%address, cause = %why, "connection refused"),
+            Some(0) => tracing::warn!(%address, cause = %why, "connection refused"),
+            Some(others) => tracing::warn!(
+                %address,
+                cause = %why,
+                others,
+                "connection refused, as others before it"
             ),
         }
     }

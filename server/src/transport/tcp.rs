@@ -149,7 +149,7 @@ pub(super) fn open(
             Some(Arc::new(connection))
         }
         Err(full) => {
-            tracing::warn!(%address, cause = %full, "connection refused");
+            engine.warnings.connection_refused(address, engine.clock.now_ms(), &full);
             None
         }
     }
