@@ -103,6 +103,8 @@ enum ProblemKind {
     /// Without the value, which may be a password, or does not matter.
     #[error("{key} {expected}")]
     Key { key: String, expected: BadValue },
+    #[error("unknown key {key:?}; did you mean {similar}? Without it the data would be elsewhere")]
+    Directory { key: String, similar: &'static str },
     #[error("the part after \";\" must be PORT or HOST:PORT, for clients to connect to")]
     ServerClientPort,
     #[error(
@@ -230,12 +232,19 @@ impl<'a> Reader<'a> {
     fn unknown(&mut self, property: &Property) {
         let Property { line, key, .. } = property;
         let path = self.path.display();
-        self.remarks.push(if let Some(similar) = similar(bare(key)) {
-            format!("{path}:{line}: unknown key {key:?}; did you mean {similar}?")
-        } else {
-            self.strange_keys += 1;
-            format!("{path}:{line}: unknown key {key:?}")
-        });
+        match similar(bare(key)) {
+            // A server that went on would keep nothing, or not where it is looked for.
+            Some(similar @ ("dataDir" | "dataLogDir")) => {
+                self.problem(*line, ProblemKind::Directory { key: key.clone(), similar });
+            }
+            Some(similar) => self
+                .remarks
+                .push(format!("{path}:{line}: unknown key {key:?}; did you mean {similar}?")),
+            None => {
+                self.strange_keys += 1;
+                self.remarks.push(format!("{path}:{line}: unknown key {key:?}"));
+            }
+        }
     }
 
     /// The file in which reconfigurable ensembles list their servers.

@@ -182,7 +182,8 @@ fn what_is_said_of_a_key_of_the_file_is_about_a_key_that_is_no_option() {
 const BEGIN: &str = "# Configuration
 
 `zoolet serve --config FILE` reads ZooKeeper's `zoo.cfg`. Each key can be written with or without the prefix
-`zookeeper.`. Options of the command override the file. A bad value stops the start, with its line.
+`zookeeper.`. Options of the command override the file. A bad value stops the start, with its line, and so does a
+misspelt `dataDir` or `dataLogDir`. Other unknown keys and unknown four-letter words are warned of.
 
 A test writes this page from the tables of the program, and fails when it is not up to date.
 

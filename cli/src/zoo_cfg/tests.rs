@@ -380,7 +380,6 @@ fn unknown_keys_are_told_of_with_a_suggestion() {
             "maxClientConnections=1",
             "unknown key \"maxClientConnections\"; did you mean maxClientCnxns?",
         ),
-        ("datadir=/x", "unknown key \"datadir\"; did you mean dataDir?"),
         ("zookeeper.skipAcl=yes", "unknown key \"zookeeper.skipAcl\"; did you mean skipACL?"),
         ("juteMaxBuffer=1", "unknown key \"juteMaxBuffer\"; did you mean jute.maxbuffer?"),
         (
@@ -399,6 +398,17 @@ fn unknown_keys_are_told_of_with_a_suggestion() {
     for (line, expected) in cases {
         let text = format!("{line}\nclientPort=1");
         assert_eq!(remarks(&text), [format!("zoo.cfg:1: {expected}")], "{line}");
+    }
+}
+
+#[test]
+fn a_misspelt_directory_stops_the_start() {
+    for (line, similar) in
+        [("datadir", "dataDir"), ("dataDri", "dataDir"), ("datalogdir", "dataLogDir")]
+    {
+        let error = read(&format!("clientPort=1\n{line}=/x")).unwrap_err();
+        let told = format!("zoo.cfg:2: unknown key \"{line}\"; did you mean {similar}?");
+        assert!(error.contains(&told), "{error}");
     }
 }
 
