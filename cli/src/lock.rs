@@ -53,11 +53,11 @@ pub(crate) struct Lock {
     #[arg(value_parser = value_parser!(u32).range(1..))]
     semaphore: Option<u32>,
 
-    /// Give up after this time, connecting included [default: never]
+    /// Give up after this time, connecting included; 0 is as --nonblock [default: never]
     #[arg(long, short, value_name = "TIME", value_parser = values::time, help_heading = WAITING)]
     wait: Option<Duration>,
 
-    /// Give up at once if the lock is held, as after --wait 0
+    /// Give up at once if the lock is held, and after 15 seconds if no server can be reached
     #[arg(long, short, conflicts_with = "wait", help_heading = WAITING)]
     nonblock: bool,
 
@@ -103,7 +103,7 @@ impl Lock {
         let mut signals = Signals::new().map_err(Failure::System)?;
         let mut deadline = std::pin::pin!(self.deadline());
         let attempts = Attempts::default();
-        let told = attempts.tell_meanwhile(&self.server.server, self.wait, notice);
+        let told = attempts.tell_meanwhile(&self.server.server, self.patience(), notice);
         let client = tokio::select! {
             client = self.connect(&attempts) => client?,
             never = told => match never {},
@@ -112,7 +112,7 @@ impl Lock {
             }
             signal = signals.next() => return Err(Failure::Signal(signal)),
         };
-        let is_patient = !self.nonblock && self.wait != Some(Duration::ZERO);
+        let is_patient = !self.nonblock && self.wait.is_none_or(|wait| !wait.is_zero());
         let held = HeldLock::acquire(&client, self.kind(), is_patient, &self.path, &self.command);
         let acquired = tokio::select! {
             acquired = held => acquired,
@@ -128,11 +128,16 @@ impl Lock {
         result
     }
 
+    /// How long to wait for a server and the lock, if there is a limit for both.
+    fn patience(&self) -> Option<Duration> {
+        self.wait.filter(|wait| !wait.is_zero())
+    }
+
     /// The deadline for the lock.
     async fn deadline(&self) {
-        match self.wait {
-            Some(wait) if !wait.is_zero() => tokio::time::sleep(wait).await,
-            _ => std::future::pending().await,
+        match self.patience() {
+            Some(wait) => tokio::time::sleep(wait).await,
+            None => std::future::pending().await,
         }
     }
 
@@ -248,7 +253,7 @@ for. Do not SIGKILL zoolet: the command would go on, and the lock be another's w
 Exit status: that of the command, or 128 and the number of the signal that killed it, and
     1  the lock was not had: it is held, and --nonblock or --wait said so (--conflict-exit-code)
     2  the arguments are wrong
-   69  no server: after --wait, or without it after 15 seconds
+   69  no server: after --wait, or without it, or with --wait 0, after 15 seconds
    70  the server refused
    71  the system refused what this needs
    75  the lock was lost, and the command stopped if it still ran
