@@ -33,10 +33,13 @@ impl Certs {
     /// Runs the command.
     pub(crate) fn run(&self) -> ExitCode {
         match self.make() {
-            Ok(manual) => {
-                print!("{manual}");
-                ExitCode::SUCCESS
-            }
+            Ok(manual) => match crate::print(&manual) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    complain(&format!("stdout cannot be written: {error}"));
+                    ExitCode::FAILURE
+                }
+            },
             Err(error) => {
                 complain(&error);
                 ExitCode::FAILURE

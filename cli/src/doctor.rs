@@ -14,7 +14,7 @@ pub(crate) mod sessions;
 pub(crate) mod survey;
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -75,6 +75,9 @@ const UNREAD: u8 = 4;
 /// For a wrong command line, and for files that cannot be used.
 const WRONG: u8 = 2;
 
+/// For a report or a page that cannot be written, as in `sysexits.h`.
+const NOT_WRITTEN: u8 = 73;
+
 /// For a system that has no sockets or threads left, as in `sysexits.h`.
 const NO_SYSTEM: u8 = 71;
 
@@ -93,13 +96,14 @@ enum Failure {
     #[error("{0} cannot be read: {1}")]
     Unread(String, #[source] zoolet_client::Error),
     #[error("{0} cannot be written: {1}")]
-    Page(String, #[source] io::Error),
+    Unwritten(String, #[source] io::Error),
 }
 
 impl Failure {
     fn code(&self) -> u8 {
         match self {
-            Self::Security(_) | Self::Page(..) => WRONG,
+            Self::Security(_) => WRONG,
+            Self::Unwritten(..) => NOT_WRITTEN,
             Self::NoServer(_) | Self::NoPath(_) | Self::Unread(..) => UNREAD,
         }
     }
@@ -179,14 +183,12 @@ impl Doctor {
     /// Prints and writes the report.
     fn tell(&self, report: &Report) -> Result<u8, Failure> {
         if let Some(file) = &self.html {
-            let failed = |error| Failure::Page(file.display().to_string(), error);
+            let failed = |error| Failure::Unwritten(file.display().to_string(), error);
             fs::write(file, report.page()).map_err(failed)?;
         }
-        if self.json {
-            print(&report.json().to_string());
-        } else {
-            print(report.text(self.quiet).trim_end());
-        }
+        let text = if self.json { report.json().to_string() } else { report.text(self.quiet) };
+        let printed = crate::print(&format!("{}\n", text.trim_end()));
+        printed.map_err(|error| Failure::Unwritten("stdout".to_owned(), error))?;
         Ok(match report.worst() {
             None | Some(Severity::Notice) => 0,
             Some(Severity::Warning) => WARNED,
@@ -195,19 +197,14 @@ impl Doctor {
     }
 }
 
-/// Prints a line, or several.
-fn print(text: &str) {
-    // A reader that closed stdout does not want it.
-    let _ = writeln!(io::stdout().lock(), "{text}");
-}
-
 const AFTER_HELP: &str = "\
 It changes nothing and leaves no watch. Of each server it asks srvr, cons, dump, wchs and wchp, to
 name clients and to see who is silent and who watches what; it says which of them were refused, and
 how to allow them.
 
 Exit status: 0 if there is nothing but notices, 1 with a warning, 3 with a critical finding, 4 if
-the servers or the path cannot be read, 2 if the command line is wrong. A server of several that
+the servers or the path cannot be read, 2 if the command line is wrong, 73 if the report or the page
+cannot be written. A server of several that
 does not answer is a warning. What servers refuse by their settings is told and changes nothing.
 
 Examples:

@@ -106,10 +106,17 @@ impl HealthCommand {
         if self.quiet {
             return;
         }
-        match answer {
-            Ok(health) => println!("{server} {health}"),
-            Err(unhealthy) => println!("{server} {unhealthy}"),
-        }
+        tell(&match answer {
+            Ok(health) => format!("{server} {health}\n"),
+            Err(unhealthy) => format!("{server} {unhealthy}\n"),
+        });
+    }
+}
+
+/// Prints an answer. The exit status tells it too, and is the same if it cannot be printed.
+fn tell(answer: &str) {
+    if let Err(error) = crate::print(answer) {
+        crate::complain(&format!("stdout cannot be written: {error}"));
     }
 }
 
@@ -120,11 +127,11 @@ pub(crate) fn is_serving(listen: &HostPort) -> bool {
     let address = reachable(listen);
     match run_async(probe::ask(&address, None, STATUS_TIMEOUT)) {
         Some(Ok(health)) => {
-            println!("Mode: {}", health.mode());
+            tell(&format!("Mode: {}\n", health.mode()));
             true
         }
         Some(Err(unhealthy)) => {
-            println!("{address} {unhealthy}");
+            tell(&format!("{address} {unhealthy}\n"));
             false
         }
         None => false,
@@ -137,12 +144,13 @@ pub(crate) fn is_accepting(listen: &HostPort) -> bool {
     let address = reachable(listen);
     let connected = tokio::net::TcpStream::connect(&address);
     let connected = run_async(async { tokio::time::timeout(STATUS_TIMEOUT, connected).await });
-    match connected {
+    let why_not = match connected {
         Some(Ok(Ok(_))) => return true,
-        Some(Ok(Err(error))) => println!("{address} cannot be reached: {error}"),
-        Some(Err(_)) => println!("{address} does not answer"),
-        None => {}
-    }
+        Some(Ok(Err(error))) => format!("cannot be reached: {error}"),
+        Some(Err(_)) => "does not answer".to_owned(),
+        None => return false,
+    };
+    tell(&format!("{address} {why_not}\n"));
     false
 }
 

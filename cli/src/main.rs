@@ -218,6 +218,15 @@ fn complain(error: &impl Display) {
     let _ = writeln!(io::stderr(), "error: {error}");
 }
 
+/// Prints what a command was asked for. It is no error if a reader closed stdout: it does not want the rest.
+fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
 /// Tells on stderr what a person may want to know, though nothing has failed.
 fn notice(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");

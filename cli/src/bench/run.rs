@@ -64,13 +64,13 @@ pub(super) fn run<W: Workload>(workload: &W, common: &Common) -> Result<(), Fail
         .map_err(Failure::System)?;
     let (outcome, result) = runtime.block_on(measured(workload, common, endpoints));
     let Some(outcome) = outcome else { return result };
-    table::tell(&outcome, common.json);
+    let told = table::tell(&outcome, common.json);
     let reported = match &common.report {
         Some(path) => report::write(path, &outcome, &workload.story(&outcome)),
         None => Ok(()),
     };
     // The first failure is the one that matters.
-    result.and(reported)
+    result.and(told).and(reported)
 }
 
 /// The results, if there are any, and how the run ended.

@@ -1,11 +1,12 @@
 //! The results as a table.
 
-use std::io::{self, Write};
+use std::io;
 use std::ops::Range;
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 use terminal_size::{Width, terminal_size_of};
 
+use super::failure::Failure;
 use super::outcome::{Outcome, Row};
 use super::values::Label;
 
@@ -14,15 +15,18 @@ pub(crate) const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
 /// Prints the results.
-pub(super) fn tell(outcome: &Outcome, json: bool) {
-    let mut stdout = io::stdout().lock();
-    // A reader that closed stdout does not want the rest.
-    let _ = if json {
+///
+/// # Errors
+///
+/// [`Failure::Report`] if they cannot be written.
+pub(super) fn tell(outcome: &Outcome, json: bool) -> Result<(), Failure> {
+    let printed = crate::print(&if json {
         let text = serde_json::to_string_pretty(outcome).expect("it has only names for keys");
-        writeln!(stdout, "{text}")
+        text + "\n"
     } else {
-        write!(stdout, "{}", text(outcome, terminal_width()))
-    };
+        text(outcome, terminal_width())
+    });
+    printed.map_err(|error| Failure::Report { path: "stdout".into(), error })
 }
 
 /// How many characters a line of stdout has, if that is a terminal.

@@ -11,6 +11,8 @@ use zoolet::protocol::{Acl, CreateMode, Permissions, SessionId};
 use zoolet::recipes::InterProcessMutex;
 use zoolet_testkit::{TestEnsemble, TestServer};
 
+#[cfg(target_os = "linux")]
+use crate::process::ended_without_room;
 use crate::process::{Ended, Running, command, directory, ended, file, run, within_limit};
 
 /// How long ago the znodes of a test were created, by their server.
@@ -232,6 +234,23 @@ async fn a_silent_holder_is_told_only_if_others_wait() {
     let place = format!("/silent/{}", curator(1));
     scene.clients[1].create(&place).mode(CreateMode::Ephemeral).await.unwrap();
     assert_eq!(scene.findings().await, ["warning silent-holder"]);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_report_that_cannot_be_written_is_an_error() {
+    let scene = Scene::new(0).await;
+    for args in [["--json", "--quiet"], ["--html", "/dev/full"]] {
+        let doctor = command(&[&["doctor", &scene.address], &args[..]].concat());
+        let told = ended_without_room(doctor).await;
+        assert_eq!(told.code, Some(73), "{told:?}");
+        assert!(told.stderr.contains("cannot be written: No space left"), "{told:?}");
+    }
+    let load = ["bench", "load", "--json", "--duration", "10ms", "--warm-up", "0ms"];
+    let load = command(&[&load[..], &["--server", &scene.address]].concat());
+    let told = ended_without_room(load).await;
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.stderr.contains("stdout cannot be written"), "{told:?}");
 }
 
 #[tokio::test]

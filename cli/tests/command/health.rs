@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
+#[cfg(target_os = "linux")]
+use crate::process::ended_without_room;
 use crate::process::{Running, command, directory, ended, run};
 use crate::test_control::ask;
 
@@ -44,6 +46,15 @@ async fn each_failure_has_a_status_of_its_own() {
         assert_eq!(told.code, Some(code), "{args:?}: {told:?}");
         assert!(told.stdout.contains(expected), "{args:?}: {told:?}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_status_is_the_same_if_the_answer_cannot_be_printed() {
+    let server = Running::start(&["serve", "--listen", "127.0.0.1:0"]).await;
+    let told = ended_without_room(command(&["health", &server.address.to_string()])).await;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(told.stderr.contains("stdout cannot be written"), "{told:?}");
 }
 
 #[tokio::test]

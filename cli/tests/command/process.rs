@@ -55,6 +55,16 @@ pub(crate) async fn ended(mut command: Command) -> Ended {
     Ended::new(output)
 }
 
+/// As [`ended`], where stdout has no room for what is written.
+#[cfg(target_os = "linux")]
+pub(crate) async fn ended_without_room(mut command: Command) -> Ended {
+    let full = std::fs::File::create("/dev/full").expect("Linux has it");
+    let started = command.stdout(full).stderr(Stdio::piped()).spawn();
+    let started = started.expect("the command can be started");
+    let output = within_limit(started.wait_with_output()).await;
+    Ended::new(output.expect("it ends"))
+}
+
 impl Ended {
     pub(crate) fn new(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("the command writes UTF-8");
