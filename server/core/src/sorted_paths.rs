@@ -22,9 +22,9 @@ use self::chunk::{Key, Link};
 /// nanoseconds.
 const CHUNK: usize = 128;
 
-/// An empty set keeps the memory of this many paths. A session that locks and unlocks owns one or
-/// two ephemerals, again and again.
-const KEPT_PATHS_MAX: usize = 4;
+/// An empty set keeps the memory of this many paths, 256 bytes. A session that locks and unlocks owns some
+/// ephemerals, again and again: mostly one or two.
+const KEPT_PATHS_MAX: usize = 16;
 
 /// The paths, each once.
 #[derive(Debug, Clone, Default)]
@@ -473,8 +473,9 @@ mod tests {
         let kept = paths.chunks[0].paths().as_ptr();
         assert!(paths.insert(path(2)));
         assert_eq!(paths.chunks[0].paths().as_ptr(), kept);
-        (3..9).for_each(|number| assert!(paths.insert(path(number))));
-        (2..9).for_each(|number| assert!(paths.remove(&path(number))));
+        let many = 3 + KEPT_PATHS_MAX as u32;
+        (3..many).for_each(|number| assert!(paths.insert(path(number))));
+        (2..many).for_each(|number| assert!(paths.remove(&path(number))));
         assert!(paths.is_empty() && paths.chunks.is_empty());
         check(&paths, &BTreeSet::new());
     }
