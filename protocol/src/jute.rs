@@ -323,7 +323,7 @@ impl Encode for Option<Bytes> {
 }
 
 /// The slice of `frame` that `part` is, sharing its memory.
-fn slice_of(frame: &Bytes, part: &[u8]) -> Bytes {
+pub(crate) fn slice_of(frame: &Bytes, part: &[u8]) -> Bytes {
     if part.is_empty() { Bytes::new() } else { frame.slice_ref(part) }
 }
 

@@ -55,8 +55,9 @@ pub use parts::{Parts, encode_reply_in_parts};
 pub use path::{PathError, RawPath, SEQUENCE_DIGITS, ZPath, sequence_number};
 pub use request::{
     AddWatch, Auth, Check, CheckWatches, Create, CreateFlags, CreateKind, CreateMode, Delete,
-    Lookup, PlainGetData, Read, Reconfig, RemoveWatches, Request, RequestEncoder, RequestHeader,
-    SessionRequest, SetAcl, SetData, SetWatches, Watch, Write, decode_request, encode_request,
+    Lookup, PlainChange, PlainGetData, PlainWrite, Read, Reconfig, RemoveWatches, Request,
+    RequestEncoder, RequestHeader, SessionRequest, SetAcl, SetData, SetWatches, Watch, Write,
+    decode_request, encode_request,
 };
 pub use response::{
     ClientInfo, Incoming, ReplyHeader, Response, decode_incoming, encode_event, encode_reply,

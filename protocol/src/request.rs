@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 pub use self::codec::{RequestEncoder, decode_request, encode_request};
 pub use self::create_mode::CreateMode;
-pub use self::plain::PlainGetData;
+pub use self::plain::{PlainChange, PlainGetData, PlainWrite};
 pub use self::records::{
     AddWatch, Auth, Check, CheckWatches, Create, CreateFlags, CreateKind, Delete, Reconfig,
     RemoveWatches, SetAcl, SetData, SetWatches,

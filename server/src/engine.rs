@@ -36,6 +36,7 @@ pub(crate) mod replace;
 mod expiries;
 mod hooked;
 pub(crate) mod plain_reads;
+pub(crate) mod plain_writes;
 mod session_ids;
 mod sessions;
 mod state;

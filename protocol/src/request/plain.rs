@@ -1,7 +1,12 @@
-//! The plainest request, read where it is.
+//! The plainest requests, read where they are.
 
+use bytes::Bytes;
+
+use super::{CreateFlags, CreateKind, RequestHeader};
+use crate::acl::Permissions;
 use crate::code::OpCode;
-use crate::id::Xid;
+use crate::id::{Expect, Xid};
+use crate::jute::slice_of;
 
 /// A `getData` that sets no watch. It borrows from its frame, where
 /// [`decode_request`](crate::decode_request) shares the frame's memory.
@@ -43,13 +48,144 @@ impl<'a> PlainGetData<'a> {
     }
 }
 
+/// A short `create`, `create2`, `delete` or `setData` that stands alone. It borrows from its frame, but for
+/// the data, which share the frame's memory.
+///
+/// The access control list of a create has one entry, for everyone, as almost every list.
+///
+/// ```
+/// use zoolet_protocol::{
+///     Delete, Expect, MultiOp, PlainChange, PlainWrite, Request, Write, Xid, encode_request,
+/// };
+///
+/// let delete = MultiOp::Delete(Delete { path: "/a".into(), version: Expect::Any });
+/// let payload = encode_request(Xid(7), &Request::Write(Write::Op(delete)));
+/// assert!(PlainWrite::is_announced_by(&payload));
+/// let write = PlainWrite::decode(&payload, &payload).unwrap();
+/// assert_eq!((write.header.xid, write.path), (Xid(7), "/a"));
+/// assert_eq!(write.change, PlainChange::Delete { version: Expect::Any });
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlainWrite<'a> {
+    /// The header of the request.
+    pub header: RequestHeader,
+    /// The path, without the number that a sequential znode gets.
+    pub path: &'a str,
+    /// The change.
+    pub change: PlainChange,
+}
+
+/// What a [`PlainWrite`] does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlainChange {
+    /// `create` or `create2`.
+    Create {
+        /// The operation.
+        kind: CreateKind,
+        /// The data; `None` for null.
+        data: Option<Bytes>,
+        /// What everyone may do.
+        of_everyone: Permissions,
+        /// The mode.
+        flags: CreateFlags,
+    },
+    /// `delete`.
+    Delete {
+        /// The expected version of the data.
+        version: Expect,
+    },
+    /// `setData`.
+    SetData {
+        /// The new data; `None` for null.
+        data: Option<Bytes>,
+        /// The expected version of the data.
+        version: Expect,
+    },
+}
+
+/// The identity of everyone, with the lengths before its parts.
+const EVERYONE: &[u8] = b"\0\0\0\x05world\0\0\0\x06anyone";
+
+impl<'a> PlainWrite<'a> {
+    /// The longest payload of one.
+    pub const BYTES_MAX: usize = 1 << 10;
+
+    /// Whether the payload of a frame is short enough and has the operation code of one.
+    #[must_use]
+    pub fn is_announced_by(payload: &[u8]) -> bool {
+        let op = payload.get(4..).and_then(|rest| rest.first_chunk());
+        let op = op.map(|op| OpCode(i32::from_be_bytes(*op)));
+        payload.len() <= Self::BYTES_MAX
+            && matches!(
+                op,
+                Some(OpCode::CREATE | OpCode::CREATE2 | OpCode::DELETE | OpCode::SET_DATA)
+            )
+    }
+
+    /// Decodes a payload that is a part of `frame`. `None` if it is another request, or none, or has a path
+    /// that is null or not in UTF-8: [`decode_request`](crate::decode_request) tells.
+    #[must_use]
+    pub fn decode(frame: &Bytes, payload: &'a [u8]) -> Option<Self> {
+        if payload.len() > Self::BYTES_MAX {
+            return None;
+        }
+        let mut rest = payload;
+        let (xid, op) = (Xid(int(&mut rest)?), OpCode(int(&mut rest)?));
+        let path = std::str::from_utf8(buffer(&mut rest)??).ok()?;
+        let change = match op {
+            OpCode::CREATE | OpCode::CREATE2 => {
+                let kind = CreateKind::from_op_code(op)?;
+                let data = shared(frame, &mut rest)?;
+                let is_single = int(&mut rest)? == 1;
+                let of_everyone = Permissions(int(&mut rest)?);
+                rest = rest.strip_prefix(EVERYONE).filter(|_| is_single)?;
+                let flags = CreateFlags(int(&mut rest)?);
+                PlainChange::Create { kind, data, of_everyone, flags }
+            }
+            OpCode::DELETE => PlainChange::Delete { version: int(&mut rest)?.into() },
+            OpCode::SET_DATA => {
+                let data = shared(frame, &mut rest)?;
+                PlainChange::SetData { data, version: int(&mut rest)?.into() }
+            }
+            _ => return None,
+        };
+        // As in every request, bytes after the last field are ignored.
+        Some(Self { header: RequestHeader { xid, op }, path, change })
+    }
+}
+
+/// Takes a number off the front.
+fn int(rest: &mut &[u8]) -> Option<i32> {
+    let (number, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(i32::from_be_bytes(*number))
+}
+
+/// Takes a string or buffer off the front; `Some(None)` for null.
+fn buffer<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let length = int(rest)?;
+    if length == -1 {
+        return Some(None);
+    }
+    let (bytes, after) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    *rest = after;
+    Some(Some(bytes))
+}
+
+/// Takes a buffer off the front, which shares the memory of `frame`.
+fn shared(frame: &Bytes, rest: &mut &[u8]) -> Option<Option<Bytes>> {
+    Some(buffer(rest)?.map(|bytes| slice_of(frame, bytes)))
+}
+
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::request::{Lookup, Read, Request};
+    use crate::acl::{Acl, Id};
+    use crate::multi::MultiOp;
+    use crate::request::{Create, Delete, Lookup, Read, Request, SetData, Write};
     use crate::{decode_request, encode_request};
 
     /// What the general way makes of a frame, if it is such a request.
@@ -89,5 +225,100 @@ mod tests {
                 prop_assert_eq!(found, Some(PlainGetData { xid: Xid(xid), path: &path }));
             }
         }
+
+        /// The same of writes.
+        #[test]
+        fn it_is_the_write_that_all_requests_are_decoded_to(
+            xid: i32,
+            op in any_op(),
+            damaged in prop::option::of((0_usize..70, any::<u8>())),
+            cut in 0_usize..30,
+        ) {
+            let is_plain = match &op {
+                MultiOp::Create(create) => matches!(
+                    (create.acl.as_deref(), create.kind),
+                    (Some([one]), CreateKind::Create | CreateKind::Create2) if one.id.is("world", "anyone")
+                ),
+                _ => true,
+            };
+            let mut frame = encode_request(Xid(xid), &Request::Write(Write::Op(op.clone()))).to_vec();
+            if let Some((at, byte)) = damaged {
+                if let Some(damaged) = frame.get_mut(at) {
+                    *damaged = byte;
+                }
+                frame.truncate(frame.len() - cut.min(frame.len()) / 10);
+            }
+            let frame = Bytes::from(frame);
+            let found = PlainWrite::decode(&frame, &frame);
+            prop_assert!(found.is_none() || PlainWrite::is_announced_by(&frame));
+            if let Some(found) = &found {
+                let (header, request) = decode_request(&frame).unwrap();
+                prop_assert_eq!(header, found.header);
+                prop_assert_eq!(request, Ok(Request::Write(Write::Op(general(found)))));
+            }
+            if damaged.is_none() {
+                prop_assert_eq!(found.as_ref().map(general), is_plain.then_some(op));
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_write_is_not_plain() {
+        let set = |bytes| {
+            let data = Some(vec![7; bytes].into());
+            let set = MultiOp::SetData(SetData { path: "/a".into(), data, version: Expect::Any });
+            encode_request(Xid(1), &Request::Write(Write::Op(set)))
+        };
+        let beside = set(0).len();
+        for (bytes, is_plain) in [(PlainWrite::BYTES_MAX, true), (PlainWrite::BYTES_MAX + 1, false)]
+        {
+            let frame = set(bytes - beside);
+            assert_eq!(PlainWrite::decode(&frame, &frame).is_some(), is_plain);
+            assert_eq!(PlainWrite::is_announced_by(&frame), is_plain);
+        }
+    }
+
+    /// A write as all requests are decoded.
+    fn general(write: &PlainWrite<'_>) -> MultiOp {
+        let path = write.path.into();
+        match write.change.clone() {
+            PlainChange::Create { kind, data, of_everyone, flags } => {
+                let acl = Some(vec![Acl::open().with_permissions(of_everyone)]);
+                MultiOp::Create(Create { kind, path, data, acl, flags })
+            }
+            PlainChange::Delete { version } => MultiOp::Delete(Delete { path, version }),
+            PlainChange::SetData { data, version } => {
+                MultiOp::SetData(SetData { path, data, version })
+            }
+        }
+    }
+
+    fn any_op() -> impl Strategy<Value = MultiOp> {
+        let path = "[/a-z\u{e4}]{0,12}".prop_map(|path: String| path.as_str().into());
+        let data = prop::option::of(prop::collection::vec(any::<u8>(), 0..20));
+        let data = data.prop_map(|data| data.map(Bytes::from));
+        let ids =
+            [("world", "anyone"), ("world", "ann"), ("digest", "anyone"), ("ip", "127.0.0.1")];
+        let entry = (prop::sample::select(ids.to_vec()), any::<i32>());
+        let entry = entry.prop_map(|((scheme, id), bits)| Acl {
+            permissions: Permissions(bits),
+            id: Id::new(scheme, id),
+        });
+        let open = Just(Some(vec![Acl::open()]));
+        let acl = prop_oneof![open, prop::option::of(prop::collection::vec(entry, 0..3))];
+        let kinds = [CreateKind::Create, CreateKind::Create2, CreateKind::Container];
+        let kind = prop::sample::select(kinds.to_vec());
+        let version = any::<i32>().prop_map(Expect::from);
+        prop_oneof![
+            2 => (kind, path.clone(), data.clone(), acl, any::<i32>()).prop_map(
+                |(kind, path, data, acl, flags)| {
+                    MultiOp::Create(Create { kind, path, data, acl, flags: CreateFlags(flags) })
+                }
+            ),
+            1 => (path.clone(), version.clone())
+                .prop_map(|(path, version)| MultiOp::Delete(Delete { path, version })),
+            1 => (path, data, version)
+                .prop_map(|(path, data, version)| MultiOp::SetData(SetData { path, data, version })),
+        ]
     }
 }

@@ -7,11 +7,13 @@
 mod create;
 mod view;
 
+use bytes::Bytes;
 use zoolet_protocol::{
-    Check, Delete, ErrorCode, Expect, MultiOp, Permissions, RawPath, Read, Request, Response,
-    SessionId, SetAcl, SetData, Write, Xid, ZPath,
+    Check, Create, ErrorCode, Expect, MultiOp, Permissions, PlainChange, PlainWrite, RawPath, Read,
+    Request, Response, SessionId, SetAcl, SetData, Write, Xid, ZPath,
 };
 
+use self::create::NewZnode;
 use self::view::View;
 use crate::acl;
 use crate::core::{Core, Requester};
@@ -40,13 +42,14 @@ impl Core {
     /// What [`Core::prepare`] does, with the places in the tree that it has looked up.
     #[must_use]
     pub fn decide(&self, write: &Write, requester: &Requester, time_ms: i64) -> Decided {
+        let view = || self.view(requester, self.has_session(requester.session));
         let alone = |op| (op, LookedUp::default());
         let mut in_multi = Vec::new();
         let decision = match write {
-            Write::Op(op) => self.decide_op(op, requester, &self.view(requester)),
-            Write::SetAcl(set_acl) => self.decide_set_acl(set_acl, requester),
+            Write::Op(op) => self.decide_op(op, requester, &view()),
+            Write::SetAcl(set_acl) => self.decide_set_acl(set_acl, requester, &view()),
             Write::Multi(ops) => {
-                self.decide_multi(ops, requester, time_ms, &mut in_multi).map(alone)
+                self.decide_multi(ops, requester, view(), time_ms, &mut in_multi).map(alone)
             }
             // Only the sweeper may do this. ZooKeeper lets any client delete any empty persistent
             // znode with it, whatever the access control lists say.
@@ -62,7 +65,44 @@ impl Core {
             bytes if bytes <= txn_bytes_max(write.encoded_len()) => Ok(decided),
             _ => Err(ErrorCode::BAD_ARGUMENTS),
         });
-        let (op, looked_up) = decision.unwrap_or_else(|code| alone(TxnOp::Error(code)));
+        self.decided(requester, time_ms, decision, in_multi)
+    }
+
+    /// Decides what a plain write does, as [`Core::decide`] does, in a session that has not ended: the caller
+    /// has looked that up ([`Core::has_session`]).
+    #[must_use]
+    pub fn decide_plain(
+        &self,
+        write: PlainWrite<'_>,
+        requester: &Requester,
+        time_ms: i64,
+    ) -> Decided {
+        debug_assert!(self.has_session(requester.session), "{} has ended", requester.session);
+        const { assert!(PlainWrite::BYTES_MAX <= TXN_BYTES_ALWAYS / 2, "it is never too long") };
+        let (view, path) = (self.view(requester, true), write.path);
+        let decision = match write.change {
+            PlainChange::Create { kind, data, of_everyone, flags } => {
+                let acl = || Ok(self.tree.list_of_everyone(of_everyone));
+                let create = NewZnode { kind, flags, path: Some(path), data, acl };
+                self.decide_create(create, &view)
+            }
+            PlainChange::Delete { version } => self.decide_delete(path, version, &view),
+            PlainChange::SetData { data, version } => {
+                self.decide_set_data(path, (data, version), &view)
+            }
+        };
+        self.decided(requester, time_ms, decision, Vec::new())
+    }
+
+    fn decided(
+        &self,
+        requester: &Requester,
+        time_ms: i64,
+        decision: Decision,
+        in_multi: Vec<LookedUp>,
+    ) -> Decided {
+        let refused = |code| (TxnOp::Error(code), LookedUp::default());
+        let (op, looked_up) = decision.unwrap_or_else(refused);
         Decided { txn: self.txn(requester, time_ms, op), looked_up, in_multi }
     }
 
@@ -123,17 +163,29 @@ impl Core {
     }
 
     /// The tree as a decision about a request of `requester` sees it.
-    fn view<'a>(&'a self, requester: &'a Requester) -> View<'a> {
-        View::of(&self.tree, self.authorizer(requester))
+    fn view<'a>(&'a self, requester: &'a Requester, has_session: bool) -> View<'a> {
+        View::of(&self.tree, self.authorizer(requester), has_session)
     }
 
     /// Decides a single operation or one of a multi.
     fn decide_op(&self, op: &MultiOp, requester: &Requester, view: &View<'_>) -> Decision {
         match op {
-            MultiOp::Create(create) => self.decide_create(create, requester, view),
-            MultiOp::Delete(delete) => self.decide_delete(delete, requester, view),
-            MultiOp::SetData(set_data) => self.decide_set_data(set_data, requester, view),
-            MultiOp::Check(check) => self.decide_check(check, requester, view),
+            MultiOp::Create(create) => {
+                let Create { kind, path, data, acl, flags } = create;
+                let acl = || self.list_to_set(acl.as_deref(), requester);
+                let (path, data) = (path.text(), data.clone());
+                self.decide_create(NewZnode { kind: *kind, flags: *flags, path, data, acl }, view)
+            }
+            MultiOp::Delete(delete) => {
+                view.check_session()?;
+                self.decide_delete(text(&delete.path)?, delete.version, view)
+            }
+            MultiOp::SetData(SetData { path, data, version }) => {
+                view.check_session()?;
+                let path = path.text().ok_or(ErrorCode::BAD_ARGUMENTS)?;
+                self.decide_set_data(path, (data.clone(), *version), view)
+            }
+            MultiOp::Check(check) => Self::decide_check(check, view),
         }
     }
 
@@ -142,11 +194,11 @@ impl Core {
         &self,
         ops: &[MultiOp],
         requester: &Requester,
+        mut view: View<'_>,
         time_ms: i64,
         in_multi: &mut Vec<LookedUp>,
     ) -> Result<TxnOp, ErrorCode> {
         ops.iter().try_for_each(create::check_in_multi)?;
-        let mut view = self.view(requester);
         let mut decided = Vec::with_capacity(ops.len());
         *in_multi = Vec::with_capacity(ops.len());
         let (mut counts, mut bytes, mut bytes_max) = (0, 0, None);
@@ -202,8 +254,9 @@ impl Core {
             Request::Write(Write::Multi(ops)) => {
                 let place = ops.iter().position(|op| is_null(op.path()))?;
                 // An operation that is refused earlier ends the multi before the null path.
-                let before =
-                    self.decide_multi(&ops[..place], requester, 0, &mut Vec::new()).ok()?;
+                let view = self.view(requester, self.has_session(requester.session));
+                let (before, looked_up) = (&ops[..place], &mut Vec::new());
+                let before = self.decide_multi(before, requester, view, 0, looked_up).ok()?;
                 let TxnOp::Multi(decided) = before else { return None };
                 let is_refused = decided.iter().any(|op| matches!(op, TxnOp::Error(_)));
                 (!is_refused).then(|| Response::Multi(Vec::new()))
@@ -217,16 +270,15 @@ impl Core {
         }
     }
 
-    fn decide_delete(&self, delete: &Delete, requester: &Requester, view: &View<'_>) -> Decision {
-        self.check_session(requester)?;
-        let path = text(&delete.path)?;
+    /// Decides a delete in a session that lives.
+    fn decide_delete(&self, path: &str, version: Expect, view: &View<'_>) -> Decision {
         let is_built_in =
             matches!(path, "/" | "/zookeeper" | "/zookeeper/quota" | "/zookeeper/config");
         let parent = before_name(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
         if is_built_in {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let decision = self.decide_delete_below(parent, path, delete, view);
+        let decision = self.decide_delete_below(parent, path, version, view);
         decision.map_err(|code| unless_null(path, code))
     }
 
@@ -234,7 +286,7 @@ impl Core {
         &self,
         parent: &str,
         path: &str,
-        delete: &Delete,
+        version: Expect,
         view: &View<'_>,
     ) -> Decision {
         let (parent_place, parent) = view.look_up_parent(parent);
@@ -242,7 +294,7 @@ impl Core {
         view.authorizer.permits(&parent.acl, Permissions::DELETE)?;
         let (place, znode) = view.look_up(path);
         let znode = znode.ok_or(ErrorCode::NO_NODE)?;
-        check_version(znode.stat.version, delete.version)?;
+        check_version(znode.stat.version, version)?;
         if znode.num_children > 0 {
             return Err(ErrorCode::NOT_EMPTY);
         }
@@ -250,64 +302,58 @@ impl Core {
         Ok((TxnOp::Delete { path: znode.path.clone() }, looked_up))
     }
 
+    /// Decides a `setData` in a session that lives.
     fn decide_set_data(
         &self,
-        set_data: &SetData,
-        requester: &Requester,
+        path: &str,
+        (data, expect): (Option<Bytes>, Expect),
         view: &View<'_>,
     ) -> Decision {
-        self.check_session(requester)?;
-        let path = set_data.path.text().ok_or(ErrorCode::BAD_ARGUMENTS)?;
         let (place, znode) = view.look_up(path);
         // Where a znode is the path is valid, but for the second name of the root.
         let Some(znode) = znode.filter(|_| !path.is_empty()) else {
-            valid(&set_data.path)?;
+            ZPath::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
             return Err(ErrorCode::NO_NODE);
         };
         view.authorizer.permits(&znode.acl, Permissions::WRITE)?;
-        let data = set_data.data.as_ref();
         if let Some(quota) = QuotaZnode::at(path) {
-            let is_too_long = data.is_some_and(|data| data.len() > QUOTA_TEXT_BYTES_MAX);
+            let is_too_long = data.as_ref().is_some_and(|data| data.len() > QUOTA_TEXT_BYTES_MAX);
             // ZooKeeper accepts counters that it cannot parse, and fails when it next counts.
             let is_unreadable =
-                matches!(quota, QuotaZnode::Stats(_)) && StatsTrack::parse(data).is_none();
+                matches!(quota, QuotaZnode::Stats(_)) && StatsTrack::parse(data.as_ref()).is_none();
             if is_too_long || is_unreadable {
                 return Err(ErrorCode::BAD_ARGUMENTS);
             }
         }
         if self.settings.enforce_quota {
-            let length = data.map_or(0, bytes::Bytes::len) as i64;
+            let length = data.as_ref().map_or(0, Bytes::len) as i64;
             let change = Change { count: 0, bytes: length - znode.data_length() as i64 };
             self.quotas.admit(&self.tree, path, change)?;
         }
-        let version = check_version(znode.stat.version, set_data.version)?;
-        let (path, data) = (znode.path.clone(), set_data.data.clone());
+        let version = check_version(znode.stat.version, expect)?;
+        let path = znode.path.clone();
         Ok((TxnOp::SetData { path, data, version }, self.tree.looked_up(place, None)))
     }
 
-    fn decide_set_acl(&self, set_acl: &SetAcl, requester: &Requester) -> Decision {
-        self.check_session(requester)?;
+    fn decide_set_acl(&self, set_acl: &SetAcl, requester: &Requester, view: &View<'_>) -> Decision {
+        view.check_session()?;
         let path = valid(&set_acl.path)?;
         let acl = acl::fix_up(set_acl.acl.as_deref(), &requester.identities, &self.settings)?;
         let place = self.tree.find(path);
         let znode = self.tree.at(place).ok_or(ErrorCode::NO_NODE)?;
-        self.authorizer(requester).permits(&znode.acl, Permissions::ADMIN)?;
+        view.authorizer.permits(&znode.acl, Permissions::ADMIN)?;
         let version = check_version(znode.stat.aversion, set_acl.version)?;
         let op = TxnOp::SetAcl { path: znode.path.clone(), acl, version };
         Ok((op, self.tree.looked_up(Some(place), None)))
     }
 
-    fn decide_check(&self, check: &Check, requester: &Requester, view: &View<'_>) -> Decision {
-        self.check_session(requester)?;
+    fn decide_check(check: &Check, view: &View<'_>) -> Decision {
+        view.check_session()?;
         let path = valid(&check.path)?;
         let znode = view.get(path).ok_or(ErrorCode::NO_NODE)?;
         view.authorizer.permits(&znode.acl, Permissions::READ)?;
         let version = check_version(znode.stat.version, check.version)?;
         Ok((TxnOp::Check { path: znode.path.clone(), version }, LookedUp::default()))
-    }
-
-    fn check_session(&self, requester: &Requester) -> Result<(), ErrorCode> {
-        if self.has_session(requester.session) { Ok(()) } else { Err(ErrorCode::SESSION_EXPIRED) }
     }
 }
 

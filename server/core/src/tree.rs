@@ -18,7 +18,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use hashbrown::DefaultHashBuilder;
-use zoolet_protocol::{Acl, Names, ZPath, Zxid};
+use zoolet_protocol::{Acl, Names, Permissions, ZPath, Zxid};
 
 use self::children::AllChildren;
 pub use self::data::Data;
@@ -172,6 +172,12 @@ impl Tree {
     /// check.
     pub(crate) fn last_acl_list(&self, entries: Option<&[Acl]>) -> Option<Arc<[Acl]>> {
         self.acl_lists.last_of_everyone(entries?)
+    }
+
+    /// The list that gives everyone these permissions, and nobody else any.
+    pub(crate) fn list_of_everyone(&self, permissions: Permissions) -> Arc<[Acl]> {
+        let own = || [Acl::open().with_permissions(permissions)].into();
+        self.acl_lists.last_that_gives_everyone(permissions).unwrap_or_else(own)
     }
 
     /// The number of znodes.

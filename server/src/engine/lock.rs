@@ -101,7 +101,7 @@ impl Wakers {
         }
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.others.len()
     }
 }
@@ -461,16 +461,9 @@ impl Engine {
             return Err(SessionEnded);
         }
         let decided = decide(&state.core);
-        let received_ms = peer.stats.request_received_ms();
-        let received = (Origin::Client, received_ms);
-        let effects = self.commit(&mut state, &decided, received, Some(peer), &mut wakers);
+        let effects = self.commit_for(peer, &mut state, &decided, so_far, &mut wakers);
         if let Some(audit) = &self.audit {
             audit.decided(peer, requester, asked, decided.txn());
-        }
-        peer.count_woken(wakers.len());
-        if !effects.events.is_empty() {
-            // Who hears of this write may ask for the numbers before the turn ends.
-            so_far.counts.tell(&peer.stats);
         }
         let reply = effects.reply;
         wakers.add(so_far.push_reply(state.lock_held(), peer, requester.xid, effects.zxid, reply));
@@ -480,6 +473,25 @@ impl Engine {
             ended.finish_connection();
         }
         Ok((effects.zxid, decided.into_txn()))
+    }
+
+    /// [`Engine::commit`] of what the client of a connection has asked for.
+    pub(super) fn commit_for(
+        &self,
+        peer: &Peer,
+        state: &mut State,
+        decided: &Decided,
+        so_far: &mut SoFar,
+        wakers: &mut Wakers,
+    ) -> Effects {
+        let received = (Origin::Client, peer.stats.request_received_ms());
+        let effects = self.commit(state, decided, received, Some(peer), wakers);
+        peer.count_woken(wakers.len());
+        if !effects.events.is_empty() {
+            // Who hears of this write may ask for the numbers before the turn ends.
+            so_far.counts.tell(&peer.stats);
+        }
+        effects
     }
 
     /// Appends a transaction to the log, applies it, and pushes its events. The caller pushes the

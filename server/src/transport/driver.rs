@@ -396,7 +396,7 @@ impl<S: Socket> Driver<S> {
             }
             if let Some(turn) = &mut turn
                 && let Some(answered) =
-                    self.answer_plain_reads(turn, codec, REQUESTS_PER_TURN - requests)
+                    self.answer_plain_ones(turn, codec, REQUESTS_PER_TURN - requests)
             {
                 requests += answered;
                 took_ms = turn.now_ms().saturating_sub(begin_ms);
@@ -425,9 +425,9 @@ impl<S: Socket> Driver<S> {
         true
     }
 
-    /// Answers the plain reads that are next, at most so many. Returns how many there were; `None` if the
-    /// next request is to be handled as any other.
-    fn answer_plain_reads(
+    /// Answers the plain reads, or the plain writes, that are next, at most so many. Returns how many there
+    /// were; `None` if the next request is to be handled as any other.
+    fn answer_plain_ones(
         &mut self,
         turn: &mut Turn<'_>,
         codec: &FrameCodec,
@@ -438,8 +438,19 @@ impl<S: Socket> Driver<S> {
             return None;
         }
         let unread = Unread { codec, stream: &self.input, most };
-        let (requests, bytes) = turn.answer_plain_reads(unread, self.output.buffer())?;
-        self.input.advance(bytes);
+        if let Some((requests, bytes)) = turn.answer_plain_reads(unread, self.output.buffer()) {
+            self.input.advance(bytes);
+            return Some(requests);
+        }
+        if self.engine.throttle.requests.is_some() {
+            // Whether one waits depends on those before it, whose replies wait for the disk.
+            return None;
+        }
+        let (input, buffer) = (&mut self.input, self.output.buffer());
+        let (requests, long_reply) = turn.carry_out_plain_writes(codec, input, most, buffer)?;
+        if let Some(reply) = long_reply {
+            self.output.put(&reply);
+        }
         Some(requests)
     }
 

@@ -164,6 +164,12 @@ impl AclLists {
         (**last == *entries).then(|| Arc::clone(last))
     }
 
+    /// The list that was asked for last, if it gives everyone these permissions and has no other entry.
+    pub(crate) fn last_that_gives_everyone(&self, permissions: Permissions) -> Option<Arc<[Acl]>> {
+        let last = self.last.as_ref().filter(|last| last.is_of_everyone())?;
+        (last.0.of_everyone == permissions).then(|| Arc::clone(last.entries()))
+    }
+
     /// The shared copy of `entries`.
     pub(crate) fn intern(&mut self, entries: &Arc<[Acl]>) -> AclList {
         let is_it =
@@ -212,6 +218,9 @@ mod tests {
         let shared = lists.intern(&open.clone().into());
         let last = lists.last_of_everyone(&open).expect("it was the last");
         assert_eq!(shared.entries().map(<[Acl]>::as_ptr), Some(last.as_ptr()));
+        let of_everyone = |permissions| lists.last_that_gives_everyone(permissions);
+        assert_eq!(of_everyone(Permissions::ALL).as_deref(), Some(&open[..]));
+        assert_eq!(of_everyone(Permissions::READ), None);
         let readable = [Acl { permissions: Permissions::READ, ..Acl::open() }];
         assert_eq!(lists.last_of_everyone(&readable), None);
         let shared = lists.intern(&own.clone().into());

@@ -1,14 +1,16 @@
 //! The decision about a create.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use zoolet_protocol::{
-    Create, CreateFlags, CreateKind, ErrorCode, MultiOp, PathError, Permissions, SEQUENCE_DIGITS,
-    ZPath,
+    Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, PathError, Permissions,
+    SEQUENCE_DIGITS, ZPath,
 };
 
 use super::view::View;
-use super::{Decision, before_name, text, unless_null};
+use super::{Decision, before_name, unless_null};
 use crate::acl;
 use crate::core::{Core, Requester};
 use crate::ephemeral_owner::{EphemeralType, TTL_MS_MAX};
@@ -16,40 +18,57 @@ use crate::limits::QUOTA_TEXT_BYTES_MAX;
 use crate::quota::{Change, QuotaZnode};
 use crate::txn::{CreateTxn, TxnOp};
 
+/// What a create asks for. The list is asked for when its turn to be checked has come.
+pub(super) struct NewZnode<'a, L: FnOnce() -> Result<Arc<[Acl]>, ErrorCode>> {
+    pub(super) kind: CreateKind,
+    pub(super) flags: CreateFlags,
+    /// `None` if it is null.
+    pub(super) path: Option<&'a str>,
+    pub(super) data: Option<Bytes>,
+    pub(super) acl: L,
+}
+
 impl Core {
-    pub(super) fn decide_create(
+    /// The list that is set where a request has this one.
+    pub(super) fn list_to_set(
         &self,
-        create: &Create,
+        acl: Option<&[Acl]>,
         requester: &Requester,
+    ) -> Result<Arc<[Acl]>, ErrorCode> {
+        match self.tree.last_acl_list(acl) {
+            Some(shared) => Ok(shared),
+            None => acl::fix_up(acl, &requester.identities, &self.settings),
+        }
+    }
+
+    pub(super) fn decide_create<L: FnOnce() -> Result<Arc<[Acl]>, ErrorCode>>(
+        &self,
+        create: NewZnode<'_, L>,
         view: &View<'_>,
     ) -> Decision {
-        self.check_mode(create)?;
-        self.check_session(requester)?;
-        let path = text(&create.path)?;
+        self.check_mode(create.kind, create.flags)?;
+        view.check_session()?;
+        let path = create.path.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let parent_path = before_name(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
-        let decision = self.decide_create_below(parent_path, path, create, requester, view);
+        let decision = self.decide_create_below(parent_path, path, create, view);
         decision.map_err(|code| unless_null(path, code))
     }
 
-    fn decide_create_below(
+    fn decide_create_below<L: FnOnce() -> Result<Arc<[Acl]>, ErrorCode>>(
         &self,
         parent_path: &str,
         path: &str,
-        create: &Create,
-        requester: &Requester,
+        create: NewZnode<'_, L>,
         view: &View<'_>,
     ) -> Decision {
-        let acl = create.acl.as_deref();
-        let acl = match self.tree.last_acl_list(acl) {
-            Some(shared) => shared,
-            None => acl::fix_up(acl, &requester.identities, &self.settings)?,
-        };
+        let NewZnode { kind, flags, data, acl, .. } = create;
+        let acl = acl()?;
         let (parent_place, parent) = view.look_up_parent(parent_path);
         let parent = parent.ok_or(ErrorCode::NO_NODE)?;
         view.authorizer.permits(&parent.acl, Permissions::CREATE)?;
 
         let number = parent.stat.cversion;
-        let path = if create.flags.is_sequential() {
+        let path = if flags.is_sequential() {
             parse_with_number(path, number)
         } else {
             ZPath::parse(path)
@@ -63,36 +82,35 @@ impl Core {
             return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
         }
         if let Some(quota) = QuotaZnode::at(&path) {
-            let length = create.data.as_ref().map_or(0, bytes::Bytes::len);
+            let length = data.as_ref().map_or(0, Bytes::len);
             if quota.is_of_everything() || length > QUOTA_TEXT_BYTES_MAX {
                 return Err(ErrorCode::BAD_ARGUMENTS);
             }
         }
         if self.settings.enforce_quota {
-            let bytes = create.data.as_ref().map_or(0, bytes::Bytes::len) as i64;
+            let bytes = data.as_ref().map_or(0, Bytes::len) as i64;
             self.quotas.admit(&self.tree, &path, Change { count: 1, bytes })?;
         }
         let create = CreateTxn {
-            kind: create.kind,
+            kind,
             path,
-            data: create.data.clone(),
+            data,
             acl,
-            ephemeral: create.flags.is_ephemeral(),
+            ephemeral: flags.is_ephemeral(),
             parent_cversion: number.wrapping_add(1),
         };
         Ok((TxnOp::Create(create), self.tree.looked_up(place, parent_place)))
     }
 
     /// Checks the flags and the time to live. This comes before all other checks.
-    fn check_mode(&self, create: &Create) -> Result<(), ErrorCode> {
-        let flags = create.flags;
+    fn check_mode(&self, kind: CreateKind, flags: CreateFlags) -> Result<(), ErrorCode> {
         if !flags.is_known() {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
         if flags.has_ttl() && !self.settings.ttl_znodes {
             return Err(ErrorCode::UNIMPLEMENTED);
         }
-        match create.kind {
+        match kind {
             CreateKind::Ttl { ttl_ms } => {
                 // With other flags and a negative time, ZooKeeper logs a transaction that it cannot
                 // apply, and cannot start any more.

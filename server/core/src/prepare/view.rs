@@ -2,7 +2,7 @@
 //! operations. If the multi is refused, the overlay is dropped.
 
 use hashbrown::HashMap;
-use zoolet_protocol::{SessionId, ZPath, Zxid};
+use zoolet_protocol::{ErrorCode, SessionId, ZPath, Zxid};
 
 use crate::acl::{AclList, AclLists, Authorizer};
 use crate::ephemeral_owner::{EphemeralOwner, EphemeralType};
@@ -15,6 +15,7 @@ pub(super) struct View<'a> {
     overlay: Overlay,
     /// Decides what the requester may do.
     pub(super) authorizer: Authorizer<'a>,
+    has_session: bool,
 }
 
 /// So many changed znodes are looked for one after the other.
@@ -71,8 +72,13 @@ impl Overlay {
 
 impl<'a> View<'a> {
     /// The tree without an overlay.
-    pub(super) fn of(tree: &'a Tree, authorizer: Authorizer<'a>) -> Self {
-        Self { tree, overlay: Overlay::default(), authorizer }
+    pub(super) fn of(tree: &'a Tree, authorizer: Authorizer<'a>, has_session: bool) -> Self {
+        Self { tree, overlay: Overlay::default(), authorizer, has_session }
+    }
+
+    /// `SessionExpired`, unless the session of the requester lives.
+    pub(super) fn check_session(&self) -> Result<(), ErrorCode> {
+        if self.has_session { Ok(()) } else { Err(ErrorCode::SESSION_EXPIRED) }
     }
 
     /// The znode at `path`.
@@ -97,7 +103,9 @@ impl<'a> View<'a> {
         path: &str,
     ) -> (Option<Place>, Option<&Znode>) {
         let path = if path.is_empty() { "/" } else { path };
-        if let Some(changed) = self.overlay.get(path) {
+        if !self.overlay.changed.is_empty()
+            && let Some(changed) = self.overlay.get(path)
+        {
             return (changed.place, changed.znode.as_ref());
         }
         let place = find(self.tree, path);

@@ -1,15 +1,16 @@
 //! A turn: requests of one connection that are handled one after the other.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use parking_lot::MutexGuard;
 
-use zoolet_protocol::OpCode;
+use zoolet_protocol::{FrameCodec, OpCode};
 
 use super::{Attached, Connection, Treatment};
 use crate::config::EnforceAuth;
 use crate::engine::hooks::Closed;
 use crate::engine::message::Message;
 use crate::engine::plain_reads::Unread;
+use crate::engine::plain_writes;
 use crate::engine::stats::LastRequest;
 
 /// A turn of a connection. Its requests share the connection's lock, one read of the clock between two of
@@ -94,6 +95,49 @@ impl Turn<'_> {
         };
         counts.replied(&peer.stats, last, answered.requests as u64);
         Some((answered.requests, answered.bytes))
+    }
+
+    /// Carries out the plain writes that come first, and takes them off the `input`. Their replies are
+    /// appended to `buffer` as [`Turn::handle`] does. Returns how many there were; `None` if the first is to
+    /// be handled as any other request.
+    pub(crate) fn carry_out_plain_writes(
+        &mut self,
+        codec: &FrameCodec,
+        input: &mut BytesMut,
+        most: usize,
+        buffer: &mut BytesMut,
+    ) -> Option<(usize, Option<Message>)> {
+        let Connection { engine, peer, .. } = self.connection;
+        let Attached { liveness, requester, so_far } = self.attached.as_mut()?;
+        let config = &engine.config;
+        let is_plain = config.enforce_auth == EnforceAuth::Off
+            && !config.settings.enforce_quota
+            && engine.audit.is_none();
+        if !is_plain || !plain_writes::come_first(codec, input) || !peer.outbox.is_open() {
+            return None;
+        }
+        let stream = std::mem::take(input).freeze();
+        peer.stats.request_began(self.now_ms);
+        liveness.touch(self.now_ms);
+        so_far.buffer = Some(std::mem::take(buffer));
+        let coming = (codec, &stream, most);
+        let carried_out = engine.carry_out_plain_writes(peer, requester, coming, so_far);
+        *buffer = so_far.buffer.take().unwrap_or_default();
+        // Nobody shares the memory any more, so that this copies nothing.
+        *input = stream.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        let carried_out = carried_out?;
+        input.advance(carried_out.bytes);
+        let received_ms = self.now_ms;
+        self.now_ms = engine.clock.now_ms();
+        let last = LastRequest {
+            op: carried_out.header.op,
+            xid: carried_out.header.xid,
+            zxid: carried_out.zxid,
+            replied_ms: self.now_ms,
+            latency_ms: self.now_ms.saturating_sub(received_ms),
+        };
+        so_far.counts.replied(&peer.stats, last, carried_out.requests as u64);
+        Some((carried_out.requests, so_far.long_reply.take()))
     }
 
     /// When the last request was carried out, in milliseconds of the server's clock.

@@ -1,0 +1,307 @@
+//! The plainest writes, many at once: creates, deletes and `setData` that stand alone and are short.
+//!
+//! They are carried out as all writes are, but those that follow one another with the lock taken once, and
+//! with the clock read once. Whatever is not as plain as that takes the general way (`connection.rs`), which
+//! does the same.
+
+use bytes::Bytes;
+use zoolet_core::Requester;
+use zoolet_protocol::{FrameCodec, PlainWrite, RequestHeader, Zxid};
+
+use super::lock::{Engine, Wakers, check_session};
+use super::registry::Peer;
+use super::turn::SoFar;
+
+/// How many are carried out while the lock is held, so that others do not wait for longer than some ten
+/// microseconds. One that fires watches is the last: those who hear of it are in a hurry.
+const WRITES_AT_ONCE: usize = 16;
+
+/// Where the znodes are of which a write may count or change many others.
+const OF_THE_SERVER: &str = "/zookeeper";
+
+/// What was carried out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CarriedOut {
+    pub(super) requests: usize,
+    /// The bytes of their frames, with the lengths before them.
+    pub(super) bytes: usize,
+    /// The header of the last one, and the zxid of its reply.
+    pub(super) header: RequestHeader,
+    pub(super) zxid: Zxid,
+}
+
+/// Whether plain writes seem to come first, more than one: for one the general way is as short.
+pub(crate) fn come_first(codec: &FrameCodec, stream: &[u8]) -> bool {
+    let announced = |stream| {
+        codec.peek(stream).filter(|payload| PlainWrite::is_announced_by(payload)).map(<[u8]>::len)
+    };
+    let second = announced(stream).and_then(|bytes| announced(&stream[4 + bytes..]));
+    second.is_some()
+}
+
+/// The plain write that comes next, and the bytes of its payload.
+fn next<'a>(
+    codec: &FrameCodec,
+    stream: &'a Bytes,
+    after_bytes: usize,
+) -> Option<(PlainWrite<'a>, usize)> {
+    let payload = codec.peek(stream.get(after_bytes..)?)?;
+    let write = PlainWrite::decode(stream, payload)?;
+    (!write.path.starts_with(OF_THE_SERVER)).then_some((write, payload.len()))
+}
+
+impl Engine {
+    /// Carries out the plain writes that come first, and replies. `None` if there is none, or if the session
+    /// or the connection has ended.
+    pub(super) fn carry_out_plain_writes(
+        &self,
+        peer: &Peer,
+        requester: &mut Requester,
+        (codec, stream, most): (&FrameCodec, &Bytes, usize),
+        so_far: &mut SoFar,
+    ) -> Option<CarriedOut> {
+        let mut coming = Some(next(codec, stream, 0)?);
+        let mut wakers = Wakers::default();
+        let mut state = self.state.write();
+        check_session(&state.core, requester).ok()?;
+        // Read under the lock, so that times are in the order of zxids.
+        let time_ms = self.clock.wall_ms();
+        let (mut requests, mut bytes, mut last) = (0, 0, None);
+        while requests < WRITES_AT_ONCE.min(most)
+            && let Some((write, payload_bytes)) = coming
+            // As in `Engine::change`.
+            && peer.outbox.is_open()
+        {
+            let header = write.header;
+            requester.xid = header.xid;
+            so_far.counts.frame_received(payload_bytes);
+            so_far.counts.request_began(&peer.stats, header.op);
+            let decided = state.core.decide_plain(write, requester, time_ms);
+            let effects = self.commit_for(peer, &mut state, &decided, so_far, &mut wakers);
+            let (zxid, reply) = (effects.zxid, effects.reply);
+            wakers.add(so_far.push_reply(state.lock_held(), peer, header.xid, zxid, reply));
+            self.stats.namespaces.wrote(&mut so_far.counts.namespace, decided.txn());
+            requests += 1;
+            bytes += 4 + payload_bytes;
+            last = Some((header, zxid));
+            let is_last = !effects.events.is_empty() || wakers.len() > 0;
+            if is_last || so_far.long_reply.is_some() {
+                break;
+            }
+            coming = next(codec, stream, bytes);
+        }
+        let (header, zxid) = last?;
+        Some(CarriedOut { requests, bytes, header, zxid })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::BytesMut;
+    use proptest::prelude::*;
+    use zoolet_core::Core;
+    use zoolet_protocol::{
+        Acl, ConnectRequest, Create, CreateFlags, CreateKind, Delete, Encode, Expect, Lookup,
+        MultiOp, Request, SetData, Watch, Write, Xid, encode_request,
+    };
+
+    use super::*;
+    use crate::WallTime;
+    use crate::config::Config;
+    use crate::engine::connection::{Connection, Treatment};
+    use crate::engine::journal::Journal;
+    use crate::engine::registry::Entrance;
+
+    /// A server with two clients.
+    struct Served {
+        engine: Arc<Engine>,
+        clients: [Connection; 2],
+    }
+
+    fn config() -> Config {
+        let wall_time = WallTime::Virtual { start_ms: 1_000 };
+        Config { seed: Some(7), wall_time, ..Config::default() }
+    }
+
+    impl Served {
+        fn new() -> Self {
+            let core = Core::new(config().settings.clone());
+            let engine = Arc::new(Engine::new(config(), None, Journal::in_memory(), core));
+            let connect = || {
+                let connection = Connection::open(Arc::clone(&engine), Entrance::IN_PROCESS);
+                let connection = connection.expect("it may");
+                let mut handshake = BytesMut::new();
+                ConnectRequest::new(30_000).encode(&mut handshake);
+                connection.handle(handshake.freeze(), Treatment::CarryOut).expect("it is one");
+                assert_eq!(connection.peer.outbox.take_all(usize::MAX).0.len(), 1);
+                connection
+            };
+            let clients = [connect(), connect()];
+            Self { engine, clients }
+        }
+
+        /// What a client receives when it sends all of this at once. The writes are carried out together,
+        /// or one at a time.
+        fn send(&self, client: usize, requests: &[Bytes], together: bool) -> Vec<Bytes> {
+            let (codec, mut input) = (FrameCodec::default(), BytesMut::new());
+            requests.iter().for_each(|request| FrameCodec::put(request, &mut input));
+            let client = &self.clients[client];
+            let (mut turn, mut output) = (client.begin_turn(0), BytesMut::new());
+            loop {
+                let most = 64;
+                let reply = if together
+                    && let Some((requests, long_reply)) =
+                        turn.carry_out_plain_writes(&codec, &mut input, most, &mut output)
+                {
+                    assert!((1..=WRITES_AT_ONCE).contains(&requests));
+                    long_reply
+                } else {
+                    let Some(frame) = codec.next_frame(&mut input).expect("it is one") else {
+                        break;
+                    };
+                    turn.handle(&frame, Treatment::CarryOut, Some(&mut output)).expect("it may")
+                };
+                if let Some(reply) = reply {
+                    FrameCodec::put(&reply.into_frame(), &mut output);
+                }
+            }
+            assert!(input.is_empty());
+            drop(turn);
+            std::iter::from_fn(|| codec.next_frame(&mut output).expect("it is one"))
+                .chain(self.told(client))
+                .collect()
+        }
+
+        fn told(&self, client: &Connection) -> impl Iterator<Item = Bytes> + use<> {
+            client
+                .peer
+                .outbox
+                .take_all(usize::MAX)
+                .0
+                .into_iter()
+                .map(|message| message.into_frame())
+        }
+    }
+
+    fn request(request: Request) -> Bytes {
+        encode_request(Xid(1), &request)
+    }
+
+    fn create(path: &str, flags: i32, data: usize) -> Bytes {
+        let (data, flags) = (Some(vec![7; data].into()), CreateFlags(flags));
+        let kind = if flags.0 == 2 { CreateKind::Create2 } else { CreateKind::Create };
+        let acl = Some(vec![Acl::open()]);
+        let create = Create { kind, path: path.into(), data, acl, flags };
+        request(Request::Write(Write::Op(MultiOp::Create(create))))
+    }
+
+    fn set(path: &str, data: usize) -> Bytes {
+        let data = Some(vec![8; data].into());
+        let set = SetData { path: path.into(), data, version: Expect::Any };
+        request(Request::Write(Write::Op(MultiOp::SetData(set))))
+    }
+
+    fn delete(path: &str) -> Bytes {
+        let delete = Delete { path: path.into(), version: Expect::Any };
+        request(Request::Write(Write::Op(MultiOp::Delete(delete))))
+    }
+
+    fn watch(path: &str) -> Bytes {
+        request(Request::Watch(Watch::Lookup(Lookup::Exists(path.into()))))
+    }
+
+    /// A `setData` that ends within a field.
+    fn cut() -> Bytes {
+        set("/a", 3).slice(..11)
+    }
+
+    fn any_request() -> impl Strategy<Value = Bytes> {
+        let long = format!("/{}", "a".repeat(600));
+        let paths = ["/", "/a", "/b", "/a/b", "/missing/a", "/zookeeper/a", "no", ""];
+        let path = prop::sample::select(
+            paths.map(str::to_owned).into_iter().chain([long]).collect::<Vec<_>>(),
+        );
+        let data = prop::sample::select(vec![0, 5, 5, 5, 2_000]);
+        prop_oneof![
+            8 => (path.clone(), 0..8, data.clone()).prop_map(|(path, flags, data)| create(&path, flags, data)),
+            4 => path.clone().prop_map(|path| delete(&path)),
+            4 => (path.clone(), data).prop_map(|(path, data)| set(&path, data)),
+            1 => path.prop_map(|path| watch(&path)),
+            1 => Just(cut()),
+        ]
+    }
+
+    proptest! {
+        /// Replies, events, state and numbers are the same, whether writes are carried out together or not.
+        #[test]
+        fn writes_that_are_carried_out_together_do_the_same_as_one_at_a_time(
+            batches in prop::collection::vec((0..2_usize, prop::collection::vec(any_request(), 1..40)), 1..8),
+        ) {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+            let _entered = runtime.enter();
+            let served = [Served::new(), Served::new()];
+            for (client, requests) in &batches {
+                let [one, other] = [true, false].map(|together| {
+                    let served = &served[usize::from(together)];
+                    let replies = served.send(*client, requests, together);
+                    (replies, served.told(&served.clients[1 - client]).collect::<Vec<_>>())
+                });
+                prop_assert_eq!(one, other);
+            }
+            let [one, other] = served.map(|served| {
+                let numbers = served.clients.each_ref().map(|client| {
+                    let stats = &client.peer.stats;
+                    (stats.received.value(), stats.sent(), stats.last().zxid, stats.last().op)
+                });
+                let stats = &served.engine.stats;
+                let counted: Vec<_> = stats.operations.values().collect();
+                let bytes = (stats.bytes_received.value(), stats.response_bytes.value());
+                served.engine.inspect(|core| {
+                    core.check().expect("it agrees");
+                    let frozen = core.freeze();
+                    let znodes: Vec<_> = frozen.znodes().into_iter().cloned().collect();
+                    (znodes, frozen.zxid, core.ephemeral_owners(), numbers, counted, bytes)
+                })
+            });
+            prop_assert_eq!(one, other);
+        }
+    }
+
+    #[test]
+    fn a_write_that_fires_a_watch_is_the_last_of_those_that_are_carried_out_together() {
+        let served = Served::new();
+        served.send(1, &[watch("/b")], false);
+        let (codec, mut input) = (FrameCodec::default(), BytesMut::new());
+        let paths = ["/a", "/b", "/c", "/d"];
+        paths.iter().for_each(|path| FrameCodec::put(&create(path, 0, 5), &mut input));
+        let mut turn = served.clients[0].begin_turn(0);
+        let mut together = || {
+            let carried_out =
+                turn.carry_out_plain_writes(&codec, &mut input, 64, &mut BytesMut::new());
+            carried_out.map(|(requests, _)| requests)
+        };
+        assert_eq!([together(), together(), together()], [Some(2), Some(2), None]);
+        assert_eq!(served.told(&served.clients[1]).count(), 1);
+    }
+
+    #[test]
+    fn a_write_for_which_others_would_wait_long_is_not_one_of_them() {
+        let codec = FrameCodec::default();
+        let is_plain = |request: &Bytes| {
+            let mut stream = BytesMut::new();
+            [request, request].iter().for_each(|request| FrameCodec::put(request, &mut stream));
+            let come_first = come_first(&codec, &stream);
+            (come_first, next(&codec, &stream.freeze(), 0).is_some())
+        };
+        assert_eq!(is_plain(&create("/a", 0, 100)), (true, true));
+        assert_eq!(is_plain(&create("/a", 0, PlainWrite::BYTES_MAX)), (false, false));
+        // It counts all znodes below a path.
+        let counts = create("/zookeeper/quota/a/zookeeper_stats", 0, 5);
+        assert_eq!(is_plain(&counts), (true, false));
+        assert_eq!(is_plain(&cut()), (true, false));
+        assert_eq!(is_plain(&watch("/a")), (false, false));
+    }
+}
