@@ -16,7 +16,7 @@ pub(crate) enum Role {
     /// The same, on the runtime of zoolet.
     BareOnTokio,
     Zoolet,
-    /// The same, of which one thread never sleeps.
+    /// The same on one thread, which never sleeps.
     ZooletAwake,
 }
 
@@ -24,6 +24,9 @@ impl Role {
     /// In the order of their numbers.
     pub(crate) const ALL: [Self; 4] =
         [Self::Bare, Self::BareOnTokio, Self::Zoolet, Self::ZooletAwake];
+
+    /// Those that may be there while others are measured: the first ones.
+    pub(crate) const SLEEPING: [Self; 3] = [Self::Bare, Self::BareOnTokio, Self::Zoolet];
 
     const fn name(self) -> &'static str {
         match self {
@@ -48,7 +51,12 @@ impl Role {
 /// Serves until the process is killed, or stdin ends.
 pub(crate) fn serve(role: Role) -> io::Result<()> {
     // As `zoolet serve` has it.
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if role == Role::ZooletAwake {
+        // With another one the two would wake each other all the time, and take two processors.
+        runtime.worker_threads(1);
+    }
+    let runtime = runtime.enable_all().build()?;
     match role {
         Role::Bare => relay(),
         Role::BareOnTokio => runtime.block_on(relay_on_tokio()),
