@@ -386,6 +386,7 @@ impl Shared {
             }
             Some(_) => inner.exchange(context),
         };
+        inner.acknowledge();
         let is_held_back = matches!(result, Ok(received) if received >= HOLD_BACK_FROM);
         inner.held_back = if is_held_back { HeldBack::UntilTasksRan } else { HeldBack::No };
         inner.own_writes = 0;
@@ -443,6 +444,15 @@ impl Inner {
             transport.flush().map_err(|_| Gone::Closed)?;
         }
         Ok(has_sent)
+    }
+
+    /// Before the client waits for events.
+    fn acknowledge(&mut self) {
+        if self.session.poll_wait()
+            && let Some(transport) = &self.transport
+        {
+            transport.acknowledge();
+        }
     }
 
     /// Sends and receives until there is nothing more, and returns how many frames came.

@@ -166,6 +166,8 @@ pub(crate) struct Session {
     state: Option<ConnectionState>,
     changes: VecDeque<ConnectionState>,
     wakers: Vec<Waker>,
+    /// An answer came after which the client mostly waits for events.
+    may_wait: bool,
 }
 
 /// The longest silence before a ping, as in ZooKeeper's client.
@@ -211,6 +213,7 @@ impl Session {
             state: None,
             changes: VecDeque::new(),
             wakers: Vec::new(),
+            may_wait: false,
         }
     }
 
@@ -426,13 +429,17 @@ impl Session {
                 self.record_reply(header);
                 match header.xid {
                     Xid::PING => {
+                        self.may_wait = true;
                         if let Some(at) = self.pings.pop_front() {
                             self.proof.handle_answer(at, now);
                         }
                         Ok(())
                     }
                     Xid::AUTH => self.handle_auth_reply(header),
-                    Xid::SET_WATCHES => Ok(()),
+                    Xid::SET_WATCHES => {
+                        self.may_wait = true;
+                        Ok(())
+                    }
                     _ => self.handle_reply(header, body, now),
                 }
             }
@@ -501,6 +508,7 @@ impl Session {
         if !self.handle_watched(&sent, header.err, now) {
             return Ok(());
         }
+        self.may_wait |= matches!(sent.call.op, OpCode::SET_WATCHES | OpCode::SET_WATCHES2);
         let is_close = sent.call.op == OpCode::CLOSE_SESSION;
         self.complete(&sent.call, Outcome::Answered(header, body));
         if is_close {
@@ -650,6 +658,12 @@ impl Session {
     /// How many frames there are to send.
     pub(crate) fn transmits_waiting(&self) -> usize {
         self.outgoing.len()
+    }
+
+    /// Whether the client begins to wait for events, once each time: watches were set, or a ping was
+    /// answered, and no other answer is to come.
+    pub(crate) fn poll_wait(&mut self) -> bool {
+        std::mem::take(&mut self.may_wait) && self.sent.is_empty() && self.pings.is_empty()
     }
 
     /// The next change of state.

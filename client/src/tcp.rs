@@ -170,6 +170,21 @@ impl TcpTransport {
     }
 }
 
+/// Acknowledges what was read, and lets later acknowledgements travel with what is sent. The system
+/// otherwise sends one for an event that comes after a pause, and sends it in the read that brings the
+/// event: the client learns of the event after that packet. It is no fault if the system refuses this.
+#[cfg(target_os = "linux")]
+pub(crate) fn acknowledge(socket: &TcpStream) {
+    use rustix::net::sockopt::set_tcp_quickack;
+    // The first sends what is due, since the system would end the state that the second asks for when
+    // it sends that after a delay.
+    let _ = set_tcp_quickack(socket, true).and_then(|()| set_tcp_quickack(socket, false));
+}
+
+/// Other systems have no such option.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn acknowledge(_socket: &TcpStream) {}
+
 impl Transport for TcpTransport {
     fn is_local(&self) -> bool {
         false
@@ -210,7 +225,42 @@ impl Transport for TcpTransport {
         }
     }
 
+    fn acknowledge(&self) {
+        acknowledge(self.writer.as_ref());
+    }
+
     fn take_fault(&self) -> Option<io::Error> {
         self.fault.lock().take()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use rustix::net::sockopt::tcp_quickack;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_has_acknowledged_sends_no_acknowledgement_by_itself() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (mut server, _) = listener.accept().await.unwrap();
+        let transport = TcpTransport::new(stream, "server", Arc::default()).unwrap();
+        let is_acknowledged_at_once = || tcp_quickack(transport.writer.as_ref()).unwrap();
+        let mut frame = BytesMut::new();
+        FrameCodec::put(&Bytes::from_static(b"an answer"), &mut frame);
+        for _ in 0..2 {
+            server.write_all(&frame).await.unwrap();
+            let received = std::future::poll_fn(|context| transport.poll_receive(context)).await;
+            assert_eq!(received.as_deref(), Some(&b"an answer"[..]));
+            transport.acknowledge();
+            assert!(!is_acknowledged_at_once());
+            // The system would end that state when it acknowledges after its delay of 40 ms.
+            tokio::time::sleep(std::time::Duration::from_millis(120)).await;
+            assert!(!is_acknowledged_at_once());
+        }
     }
 }

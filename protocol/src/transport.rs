@@ -64,6 +64,10 @@ pub trait Transport: Send + Sync {
         })
     }
 
+    /// The caller has all that it has asked for, and waits for what the server sends by itself. A
+    /// transport that acknowledges what it reads does so now, so that the next read need not.
+    fn acknowledge(&self) {}
+
     /// Why [`Transport::poll_receive`] has returned `None`, if there is more to say than that the
     /// connection ended. [`io::ErrorKind::InvalidData`] if another connection would end in the same
     /// way.

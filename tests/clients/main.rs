@@ -1,5 +1,6 @@
 //! The client: its requests, watches and sessions, and the client for threads.
 
+mod acknowledgements;
 mod blocking;
 mod client;
 mod client_sessions;

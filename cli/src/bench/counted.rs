@@ -149,6 +149,10 @@ impl Transport for Connection {
         received
     }
 
+    fn acknowledge(&self) {
+        self.inner.acknowledge();
+    }
+
     fn take_fault(&self) -> Option<io::Error> {
         self.inner.take_fault()
     }

@@ -16,6 +16,7 @@ use zoolet_tls::rustls::ClientConnection;
 use super::failure;
 use crate::limits::FRAME_BYTES_MAX;
 use crate::security::at;
+use crate::tcp::acknowledge;
 
 /// The bytes of one read: somewhat less than the longest record.
 const READ_BYTES: usize = 16 << 10;
@@ -203,6 +204,10 @@ impl Transport for TlsTransport {
                 None
             }
         })
+    }
+
+    fn acknowledge(&self) {
+        acknowledge(&self.0.lock().socket);
     }
 
     fn take_fault(&self) -> Option<io::Error> {
