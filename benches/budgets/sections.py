@@ -297,4 +297,4 @@ ALL = {
 
 # The suites of Rust that sections run, and the sections that do without `budgets_load`.
 SUITES = {"sleeping": "handoff_tcp", "in-process": "handoff"}
-WITHOUT_LOAD = {"start", *SUITES}
+WITHOUT_LOAD = set(SUITES)
