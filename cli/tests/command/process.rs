@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
@@ -201,10 +202,14 @@ pub(crate) async fn send(signal: &str, pid: u32) {
     assert!(within_limit(status).await.expect("sh can be started").success());
 }
 
-/// A file with this text, whose name is for one test only.
+/// A file with this text. Tests that write the same file at the same time never read a part of it.
 pub(crate) fn file(name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, text).expect("the directory for tests can be written to");
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let new = PathBuf::from(format!("{}.{}.{number}", path.display(), std::process::id()));
+    std::fs::write(&new, text).expect("the directory for tests can be written to");
+    std::fs::rename(&new, &path).expect("the directory for tests can be written to");
     path
 }
 
