@@ -106,6 +106,6 @@ Examples:
                                                         on two servers, by turns
 
 Exit status: 0 if everything was measured, 1 if a lock was held by two at once or the results or
-the page cannot be written, 2 if the arguments are wrong, 69 if there is no server, 70 if the server
-refused, 71 if the system refused what this needs, 77 if the server refused the credentials, 130
-after Ctrl-C.";
+the page cannot be written, 2 if the arguments are wrong, 69 if there is no server or the connection
+to it was lost, 70 if the server refused, 71 if the system refused what this needs, 77 if the server
+refused the credentials, 130 after Ctrl-C.";

@@ -246,5 +246,5 @@ and are all woken whenever it is free (the herd effect); and with InterProcessMu
 woken. Everything is done below one znode, which is deleted at the end, also after Ctrl-C.
 
 Exit status: 0 if the locks did their duty, 1 if more was sold than there was under one of them,
-2 if the arguments are wrong, 69 if there is no server, 70 if the server refused, 71 if the system
-refused what this needs, 130 after Ctrl-C.";
+2 if the arguments are wrong, 69 if there is no server or the connection to it was lost, 70 if the
+server refused, 71 if the system refused what this needs, 130 after Ctrl-C.";

@@ -51,6 +51,8 @@ pub(crate) enum Failure {
     NoParent(String),
     #[error("{0} refused the credentials")]
     AuthFailed(String),
+    #[error("the connection to the server was lost: {0}. What was created may be left")]
+    Lost(LockError),
     #[error("the server refused: {0}")]
     Refused(LockError),
     #[error("two held the lock at once: {times} times. This must never happen")]
@@ -74,7 +76,7 @@ impl Failure {
             Self::Violated { .. } | Self::Oversold { .. } | Self::Report { .. } => 1,
             Self::Usage(_) | Self::Tls(_) | Self::Sasl(_) => 2,
             Self::Exists(_) | Self::NoParent(_) => 2,
-            Self::NoServer(..) | Self::Gone { .. } => 69,
+            Self::NoServer(..) | Self::Gone { .. } | Self::Lost(_) => 69,
             Self::Refused(LockError::Client(error)) if error.is(ErrorCode::NO_AUTH) => 77,
             Self::Refused(_) | Self::Silent { .. } | Self::NoMoreConnections(_) => 70,
             Self::System(_) | Self::NoMoreHere | Self::Certificates(_) | Self::OwnTls(_) => 71,
@@ -86,12 +88,17 @@ impl Failure {
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
-        Self::Refused(error)
+        match error {
+            LockError::Client(Error::ConnectionLoss { .. } | Error::NotSent { .. }) => {
+                Self::Lost(error)
+            }
+            error => Self::Refused(error),
+        }
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::Refused(error.into())
+        LockError::from(error).into()
     }
 }
