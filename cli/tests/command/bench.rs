@@ -38,6 +38,19 @@ async fn server() -> Running {
     Running::start(&["serve", "--listen", "127.0.0.1:0"]).await
 }
 
+/// Waits until the server has received so many requests.
+async fn requests_have_come(server: &Running, count: u64) {
+    let received = |srvr: String| -> Option<u64> {
+        srvr.lines().find_map(|line| line.strip_prefix("Received: ")?.parse().ok())
+    };
+    within_limit(async {
+        while received(server.ask("srvr").await).unwrap() < count {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
 fn assert_wrong(ended: &Ended, code: i32, hints: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:?}");
     for hint in hints {
@@ -172,15 +185,7 @@ async fn an_interrupted_bench_reports_what_it_has_measured() {
     let args = [&args[..], &["--server", &at, "--json", "--report", page]].concat();
     let child = command(&args).spawn().unwrap();
     // Far more requests than a round of a lock takes.
-    within_limit(async {
-        let received = |srvr: String| -> Option<u64> {
-            srvr.lines().find_map(|line| line.strip_prefix("Received: ")?.parse().ok())
-        };
-        while received(server.ask("srvr").await).unwrap() < 2_000 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+    requests_have_come(&server, 2_000).await;
     send("INT", child.id().unwrap()).await;
     let output = within_limit(child.wait_with_output()).await.unwrap();
     assert_eq!(output.status.code(), Some(130));
@@ -328,12 +333,8 @@ async fn a_bench_ends_when_its_server_has_gone() {
     let address = server.reachable().to_string();
     let args = ["bench", "load", "--server", &address, "--duration", "1h", "--warm-up", "0"];
     let child = command(&[&args[..], &["--sessions", "2"]].concat()).spawn().unwrap();
-    within_limit(async {
-        while znodes(&server).await.is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    // More than all sessions send before they are measured.
+    requests_have_come(&server, 2_000).await;
     server.end("KILL").await;
     let output = within_limit(child.wait_with_output()).await.unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
