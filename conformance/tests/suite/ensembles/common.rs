@@ -78,13 +78,22 @@ pub(crate) async fn connect_by_proxy(
 
 /// Waits until a condition holds.
 pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> Result<bool, Failed>) -> Outcome {
+    until_within(SOON, what, is_so).await
+}
+
+/// [`until`] with another limit.
+pub(crate) async fn until_within(
+    limit: Duration,
+    what: &str,
+    is_so: impl AsyncFn() -> Result<bool, Failed>,
+) -> Outcome {
     let looking = async {
         while !is_so().await? {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
         Ok(())
     };
-    tokio::time::timeout(SOON, looking).await.map_err(|_| format!("in vain: {what}"))?
+    tokio::time::timeout(limit, looking).await.map_err(|_| format!("in vain: {what}"))?
 }
 
 /// Waits until a server has a watch on a znode.

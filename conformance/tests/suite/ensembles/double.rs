@@ -2,6 +2,7 @@
 //! same scenes on both, with the same replies. Zxids are compared as what was added to the last one.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use libtest_mimic::Failed;
 use zoolet::testing::TestEnsemble;
@@ -16,9 +17,12 @@ use zoolet_protocol::{
 use zoolet_test_support::{create, exists};
 
 use super::Outcome;
-use super::common::{Roles, block_on};
+use super::common::{Roles, block_on, until_within};
 
 const TIMEOUT_MS: i32 = 30_000;
+
+/// Longer than the timeouts of the sessions that tests leave, and some ticks.
+const LEFT_SESSIONS_END_WITHIN: Duration = Duration::from_secs(90);
 
 /// A tick of the double. Its scenes need no long ones.
 const TICK_MS: u32 = 20;
@@ -64,6 +68,7 @@ fn compare(ensemble: &Ensemble, play: fn(&mut Scene<'_>) -> Outcome) -> Outcome 
     let mut told = Vec::new();
     for servers in [Servers::Apache(ensemble), Servers::Double(&double)] {
         let mut scene = Scene::new(servers)?;
+        scene.await_no_session()?;
         play(&mut scene)?;
         told.push(scene.told);
     }
@@ -104,6 +109,18 @@ impl<'a> Scene<'a> {
         block_on(async {
             super::common::until("the leader commits", async || Ok(self.zxid(self.leader)? >= zxid))
                 .await
+        })
+    }
+
+    /// Waits until the sessions that earlier tests have left have expired: their ends take zxids.
+    fn await_no_session(&self) -> Outcome {
+        block_on(async {
+            let is_so = async || {
+                let said = four_letter::ask(self.address(self.leader), "mntr")?;
+                let count = said.lines().find_map(|line| line.strip_prefix("zk_global_sessions\t"));
+                Ok(count.ok_or("it counts no sessions")?.trim() == "0")
+            };
+            until_within(LEFT_SESSIONS_END_WITHIN, "no session is left", is_so).await
         })
     }
 
