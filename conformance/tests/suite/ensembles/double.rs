@@ -59,25 +59,30 @@ pub(crate) fn elections_look_alike(ensemble: &Ensemble) -> Outcome {
     compare(ensemble, election)
 }
 
-/// Plays a scene on both.
+/// Plays a scene on both. One that differs is played again once no session is left of earlier tests, whose
+/// ends take zxids: what is different must be so twice.
 fn compare(ensemble: &Ensemble, play: fn(&mut Scene<'_>) -> Outcome) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let double = TestEnsemble::builder().tcp().configure(|config| config.tick_time_ms = TICK_MS);
     let double = runtime.block_on(double.start())?;
     block_on(async { Roles::of(ensemble).await.map(drop) })?;
-    let mut told = Vec::new();
-    for servers in [Servers::Apache(ensemble), Servers::Double(&double)] {
+    let told = |servers| {
         let mut scene = Scene::new(servers)?;
-        scene.await_no_session()?;
         play(&mut scene)?;
-        told.push(scene.told);
+        Ok::<_, Failed>(scene.told.join("\n"))
+    };
+    let both =
+        || Ok::<_, Failed>((told(Servers::Apache(ensemble))?, told(Servers::Double(&double))?));
+    let (mut theirs, mut ours) = both()?;
+    if theirs != ours {
+        println!("once they differed. Apache:\n{theirs}\n\nours:\n{ours}");
+        Scene::new(Servers::Apache(ensemble))?.await_no_session()?;
+        (theirs, ours) = both()?;
     }
     double.check()?;
-    let (ours, theirs) = (told.pop().unwrap_or_default(), told.pop().unwrap_or_default());
-    let lines = |told: &[String]| told.join("\n");
     match ours == theirs {
         true => Ok(()),
-        false => Err(format!("Apache:\n{}\n\nours:\n{}", lines(&theirs), lines(&ours)).into()),
+        false => Err(format!("Apache:\n{theirs}\n\nours:\n{ours}").into()),
     }
 }
 
