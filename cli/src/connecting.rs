@@ -10,6 +10,9 @@ use zoolet_client::{Builder, ConnectError};
 /// How long connecting may take before a person is told about it.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
+/// Why a server may close a connection without a word: nothing tells that from other causes.
+pub(crate) const PERHAPS_TOO_MANY: &str = "It may have all the connections from this address that its maxClientCnxns allows, by default 60";
+
 /// What the attempts to connect have met so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Attempts(Arc<Mutex<Option<ConnectError>>>);
@@ -21,9 +24,10 @@ impl Attempts {
         builder.on_failed_attempt(move |cause| *last.lock() = Some(cause.clone()))
     }
 
-    /// Why the last attempt failed, in parentheses; nothing before that.
+    /// Why the last attempt failed, in parentheses. The first goes on for seconds if nothing answers it.
     pub(crate) fn last(&self) -> String {
-        self.0.lock().as_ref().map_or_else(String::new, |cause| format!(" ({cause})"))
+        let last = self.0.lock();
+        last.as_ref().map_or_else(|| " (nothing answers)".to_owned(), |cause| format!(" ({cause})"))
     }
 
     /// Tells once that there is no connection yet, and goes on for ever: to be dropped when there is one.

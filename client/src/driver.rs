@@ -572,7 +572,8 @@ async fn connect_once(shared: &Arc<Shared>, dialer: &dyn Dial) -> Option<Result<
     } else if let Some(fault) = shared.inner.lock().fault.take() {
         Err(fault.into())
     } else {
-        let text = "the connection ended before a session was opened; is it a ZooKeeper server?";
+        let text = "the connection ended before a session was opened; is it a ZooKeeper server? It may \
+                    have all the connections from this address that its maxClientCnxns allows, by default 60";
         Err(ConnectError::Closed(text.to_owned()))
     })
 }

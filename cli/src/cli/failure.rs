@@ -193,6 +193,7 @@ fn no_server_cure(cause: &ConnectError) -> &'static str {
         ConnectError::Refused(_) | ConnectError::NoSuchHost(_) | ConnectError::TimedOut(_) => {
             "; is one running there? --server, ZOOLET_SERVER or a first word HOST:PORT names another"
         }
+        ConnectError::Closed(_) => "; `zoolet serve --max-client-cnxns 0` sets no such limit",
         _ => "",
     }
 }

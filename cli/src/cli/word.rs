@@ -5,6 +5,8 @@ use std::time::Duration;
 use clap::Subcommand;
 use zoolet_client::{ConnectError, FourLetterWord};
 
+use crate::connecting::PERHAPS_TOO_MANY;
+
 /// The words, except for `stat`, which is a command of the shell too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
 #[command(rename_all = "lower")]
@@ -124,7 +126,8 @@ pub(super) enum WordFailure {
     #[error("{server} answers {answer:?} to ruok, and not imok")]
     NotOk { server: String, answer: String },
     #[error(
-        "{server} closed the connection without an answer to {word}; is it a ZooKeeper server?"
+        "{server} closed the connection without an answer to {word}; is it a ZooKeeper server? \
+         {PERHAPS_TOO_MANY}"
     )]
     NoAnswer { word: &'static str, server: String },
     #[error("cannot ask {error}{cure}", error = .0, cure = cure(.0))]
@@ -140,10 +143,11 @@ pub(super) enum WordFailure {
     TimedOut { word: &'static str, server: String, limit: Duration },
 }
 
-fn cure(error: &ConnectError) -> &'static str {
+fn cure(error: &ConnectError) -> String {
     match error {
-        ConnectError::Refused(_) => "; does a server run there?",
-        _ => "",
+        ConnectError::Refused(_) => "; does a server run there?".to_owned(),
+        ConnectError::Closed(_) => format!(". {PERHAPS_TOO_MANY}"),
+        _ => String::new(),
     }
 }
 

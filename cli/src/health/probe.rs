@@ -10,6 +10,8 @@ use zoolet_client::tls::ClientTls;
 use zoolet_client::{ConnectError, FourLetterWord, Hosts};
 use zoolet_protocol::{ConnectRequest, ConnectResponse, Dial, Encode, SessionId, decode_all};
 
+use crate::connecting::PERHAPS_TOO_MANY;
+
 /// The report of `srvr` has some hundred bytes.
 const REPORT_BYTES_MAX: usize = 64 << 10;
 
@@ -45,10 +47,15 @@ impl Unhealthy {
             ConnectError::TimedOut(text) => Self::TimedOut(text),
             // A port that speaks no TLS may end the connection at a handshake.
             ConnectError::Closed(text) if has_tls => Self::Foreign(text),
-            ConnectError::Closed(text) => Self::NotServing(text),
+            ConnectError::Closed(text) => Self::closed(&text),
             ConnectError::Tls(text) => Self::Foreign(text),
             other => Self::Unreachable(other.to_string()),
         }
+    }
+
+    /// A server that closes the connection and does not say why.
+    fn closed(text: &str) -> Self {
+        Self::NotServing(format!("{text}. {PERHAPS_TOO_MANY}"))
     }
 }
 
@@ -110,7 +117,7 @@ async fn ask_in_time(
     } else if report.contains("not currently serving") {
         Err(Unhealthy::NotServing(report.trim().to_owned()))
     } else if report.is_empty() {
-        Err(Unhealthy::NotServing("it closes the connection without an answer".to_owned()))
+        Err(Unhealthy::closed("it closes the connection without an answer"))
     } else {
         Err(Unhealthy::Foreign("it answers a four-letter word with something else".to_owned()))
     }
@@ -130,11 +137,11 @@ async fn shake_hands(server: &str, tls: Option<&Arc<ClientTls>>) -> Result<(), U
     let request = ConnectRequest { session: NO_SESSION, ..ConnectRequest::new(0) };
     let mut frame = BytesMut::new();
     request.encode(&mut frame);
-    let closed = |_| Unhealthy::NotServing("it closes the connection".to_owned());
+    let closed = |_| Unhealthy::closed("it closes the connection");
     transport.send(frame.freeze()).map_err(closed)?;
     transport.flush().map_err(closed)?;
     let Some(answer) = poll_fn(|context| transport.poll_receive(context)).await else {
-        return Err(Unhealthy::NotServing("it closes the connection at a handshake".to_owned()));
+        return Err(Unhealthy::closed("it closes the connection at a handshake"));
     };
     match decode_all::<ConnectResponse>(&answer) {
         Ok(_) => Ok(()),

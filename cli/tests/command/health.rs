@@ -125,3 +125,24 @@ async fn a_server_is_asked_by_tls() {
     assert_eq!(told.code, Some(5), "{told:?}");
     assert!(told.stdout.contains("the server speaks TLS on this port"), "{told:?}");
 }
+
+#[tokio::test]
+async fn whoever_is_refused_by_the_limit_of_connections_is_told_of_the_limit() {
+    let few = ["serve", "--listen", "127.0.0.1:0", "--max-client-cnxns", "1"];
+    let server = Running::start(&few).await;
+    let taken = std::net::TcpStream::connect(server.address).expect("the first is taken");
+    let address = &server.address.to_string();
+    let commands: [&[&str]; 4] = [
+        &["health", address],
+        &["cli", "--server", address, "--connect-timeout", "1s", "ls", "/"],
+        &["cli", "--server", address, "srvr"],
+        &["lock", "--server", address, "--wait", "1s", "/locks/a", "true"],
+    ];
+    for args in commands {
+        let refused = run(args).await;
+        assert_ne!(refused.code, Some(0), "{args:?}: {refused:?}");
+        let told = refused.stdout + &refused.stderr;
+        assert!(told.contains("that its maxClientCnxns allows"), "{args:?}: {told}");
+    }
+    drop(taken);
+}

@@ -436,6 +436,20 @@ async fn a_server_that_refuses_is_told_while_it_is_tried_and_at_the_end() {
 }
 
 #[tokio::test]
+async fn a_port_that_accepts_and_is_silent_is_told_of() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let ended = ended(lock(&address, &["/a", "--wait", "1500ms", "true"])).await;
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    assert!(
+        lines[0].starts_with(&format!("no server at {address} yet (nothing answers);")),
+        "{ended:?}"
+    );
+    assert!(lines[1].contains("could be connected to in time (nothing answers);"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn invalid_arguments_get_a_suggestion() {
     let cases: [(&[&str], &str); 6] = [
         (&["/a", "--nonblok", "true"], "'--nonblock'"),
