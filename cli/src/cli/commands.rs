@@ -292,7 +292,14 @@ pub(super) enum Command {
 impl Command {
     /// Reads a command.
     pub(super) fn parse(words: &[String]) -> Result<Self, Failure> {
-        known(words, &Self::all(), "command")?;
+        let all = Self::all();
+        known(words, &all, "command")?;
+        if let [help, name, ..] = words
+            && help == "help"
+            && !name.starts_with('-')
+        {
+            known(&words[1..], &all, "command")?;
+        }
         let words = arguments::with_double_dashes(words);
         Line::try_parse_from(words).map(|line| line.command).map_err(wrong)
     }

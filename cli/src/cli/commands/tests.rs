@@ -158,6 +158,10 @@ fn what_is_nearly_right_is_answered_with_what_is_right() {
     assert_eq!(wrong_of("exti"), "there is no command \"exti\"; did you mean exit?");
     assert_eq!(wrong_of("setQuota"), "there is no command \"setQuota\"; did you mean setquota?");
     assert_eq!(wrong_of("mntt"), "there is no command \"mntt\"; did you mean mntr?");
+    assert_eq!(wrong_of("help gte"), "there is no command \"gte\"; did you mean get?");
+    assert!(
+        wrong_of("help frobnicate").starts_with("there is no command \"frobnicate\"; there are")
+    );
     let unknown = wrong_of("frobnicate");
     assert!(unknown.contains("deleteall, rmr, getAcl, acl"), "{unknown}");
     assert!(unknown.ends_with("quit, exit, help"), "four-letter words are left out: {unknown}");
