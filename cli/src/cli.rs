@@ -35,7 +35,9 @@ use clap::Args;
 
 use self::commands::Command;
 use self::connection::Connection;
-use self::conversation::{INTERRUPTED, NO_SYSTEM, WRONG, code_of, converse, run_one, run_script};
+use self::conversation::{
+    FAILED, INTERRUPTED, NO_SYSTEM, WRONG, code_of, converse, run_one, run_script,
+};
 use self::execute::Shell;
 use self::failure::Failure;
 use self::output::{Form, Output};
@@ -85,9 +87,12 @@ impl Cli {
         let command = match self.command() {
             Ok(command) => command,
             Err(failure) => {
-                let is_help = matches!(failure, Failure::Help(_));
-                output.tell(&failure, None);
-                return ExitCode::from(if is_help { 0 } else { WRONG });
+                let is_told = output.tell(&failure, None);
+                return ExitCode::from(match failure {
+                    Failure::Help(_) if is_told => 0,
+                    Failure::Help(_) => FAILED,
+                    _ => WRONG,
+                });
             }
         };
         match tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build() {

@@ -1,6 +1,5 @@
 //! `zoolet completions`: what a shell needs to complete this command's arguments.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Command};
@@ -19,7 +18,7 @@ impl Completions {
     pub(crate) fn run(self, mut command: Command) -> ExitCode {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut command, "zoolet", &mut script);
-        match io::stdout().write_all(&script) {
+        match crate::print(&String::from_utf8_lossy(&script)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 crate::complain(&format!("the completions cannot be written: {error}"));

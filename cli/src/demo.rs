@@ -2,7 +2,6 @@
 
 mod sale;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -78,11 +77,11 @@ impl Demo {
             .build()
             .map_err(Failure::System)?;
         let sold = runtime.block_on(self.on_server(endpoint))?;
-        self.tell(&sold);
+        let told = self.tell(&sold);
         let is_wrong = |sold: &&Sold| sold.act.has_lock() && sold.oversold > 0;
         match sold.iter().find(is_wrong) {
             Some(sold) => Err(Failure::Oversold { sold: sold.sold, items: self.items }),
-            None => Ok(()),
+            None => told,
         }
     }
 
@@ -113,7 +112,7 @@ impl Demo {
     ) -> Result<Vec<Sold>, Failure> {
         let server = server.insert(BenchServer::open(endpoint, options).await?);
         if !self.json {
-            self.introduce(server);
+            self.introduce(server)?;
         }
         let mut all = Vec::new();
         for act in Act::ALL {
@@ -125,17 +124,17 @@ impl Demo {
     }
 
     /// Prints what the demo is about to show.
-    fn introduce(&self, server: &BenchServer) {
+    fn introduce(&self, server: &BenchServer) -> Result<(), Failure> {
         let version = server.version.as_deref().unwrap_or("a server");
         let (items, buyers) = (grouped(self.items as f64), grouped(self.buyers as f64));
         print(&format!(
             "A flash sale on {version}: {items} items, {buyers} buyers, each with a connection of \
              its own.\nEach reads the stock from a znode and, if something is left, writes back \
              one less.\n\n"
-        ));
+        ))
     }
 
-    fn tell(&self, all: &[Sold]) {
+    fn tell(&self, all: &[Sold]) -> Result<(), Failure> {
         if self.json {
             let told = Told { buyers: self.buyers, items: self.items, sales: all };
             let text = serde_json::to_string_pretty(&told).expect("it has only names for keys");
@@ -157,7 +156,7 @@ impl Demo {
         for sold in all {
             table.add_row(row(sold));
         }
-        print(&format!("{table}\n\n{}\n", moral(all, self.items, self.buyers)));
+        print(&format!("{table}\n\n{}\n", moral(all, self.items, self.buyers)))
     }
 }
 
@@ -235,9 +234,8 @@ fn moral(all: &[Sold], items: usize, buyers: usize) -> String {
     )
 }
 
-fn print(text: &str) {
-    // A reader that closed stdout does not want the rest.
-    let _ = write!(io::stdout(), "{text}");
+fn print(text: &str) -> Result<(), Failure> {
+    crate::print(text).map_err(|error| Failure::Report { path: "stdout".into(), error })
 }
 
 const AFTER_HELP: &str = "\
@@ -245,6 +243,7 @@ The sale is held three times: without a lock; with a lock for which all who wait
 and are all woken whenever it is free (the herd effect); and with InterProcessMutex, by which one is
 woken. Everything is done below one znode, which is deleted at the end, also after Ctrl-C.
 
-Exit status: 0 if the locks did their duty, 1 if more was sold than there was under one of them,
-2 if the arguments are wrong, 69 if there is no server or the connection to it was lost, 70 if the
-server refused, 71 if the system refused what this needs, 130 after Ctrl-C.";
+Exit status: 0 if the locks did their duty, 1 if more was sold than there was under one of them or
+the results cannot be printed, 2 if the arguments are wrong, 69 if there is no server or the
+connection to it was lost, 70 if the server refused, 71 if the system
+refused what this needs, 130 after Ctrl-C.";

@@ -1,7 +1,7 @@
 //! `zoolet man`: the manual pages of this command and its sub-commands.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -32,7 +32,10 @@ impl Man {
             }
             None => {
                 let page = page(&command);
-                ("stdout".to_owned(), page.and_then(|page| io::stdout().write_all(&page)))
+                (
+                    "stdout".to_owned(),
+                    page.and_then(|page| crate::print(&String::from_utf8_lossy(&page))),
+                )
             }
         };
         match written {

@@ -16,7 +16,6 @@ mod tracker;
 mod variables;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -153,8 +152,9 @@ impl Sweep {
         }
         let choice = self.choice();
         if self.list {
-            print(&text::points(&choice.points(&first.requests.seen)?, &choice.kinds));
-            return Ok(0);
+            let list = text::points(&choice.points(&first.requests.seen)?, &choice.kinds);
+            let unwritten = |error| Failure::Report { path: "stdout".into(), error };
+            return crate::print(&list).map(|()| 0).map_err(unwritten);
         }
         let (points, faults) = match chosen(&choice, &first) {
             Ok(chosen) => chosen,
@@ -187,8 +187,9 @@ impl Sweep {
         let trials = campaign.run(signals).await;
         let (command, options) = (&self.command[..], self.fault_options());
         let mut report = Report { command, options, times, limit, planned, first, points, trials };
-        reports.print(&text::write(&report));
+        let printed = reports.print(&text::write(&report));
         reports.write(&report)?;
+        printed?;
         match report.trials.stopped_by.take() {
             None => Ok(exit_code(&report)),
             Some(Stop::Signal(signal)) => Err(Failure::Signal(signal)),
@@ -317,11 +318,6 @@ fn exit_code(report: &Report<'_>) -> u8 {
     } else {
         0
     }
-}
-
-fn print(text: &str) {
-    // A reader that closed stdout does not want the rest.
-    let _ = write!(io::stdout(), "{text}");
 }
 
 const AFTER_HELP: &str = "\

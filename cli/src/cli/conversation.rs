@@ -104,7 +104,9 @@ async fn execute_lines(shell: &mut Shell, lines: &str) -> Result<Flow, Failure> 
     for line in lines.lines() {
         match shell.execute_line(line).await {
             Ok(Flow::Continue) => {}
-            Err(failure) if !failure.is_last() => shell.output.tell(&failure, None),
+            Err(failure) if !failure.is_last() => {
+                shell.output.tell(&failure, None);
+            }
             result => return result,
         }
     }
@@ -114,9 +116,9 @@ async fn execute_lines(shell: &mut Shell, lines: &str) -> Result<Flow, Failure> 
 /// Prints a failure and returns its exit status.
 pub(super) fn code_of(shell: &mut Shell, result: Result<(), Failure>, line: Option<usize>) -> u8 {
     let Err(failure) = result else { return 0 };
-    shell.output.tell(&failure, line);
+    let is_told = shell.output.tell(&failure, line);
     match failure {
-        Failure::Help(_) => 0,
+        Failure::Help(_) if is_told => 0,
         Failure::Interrupted => INTERRUPTED,
         Failure::Security(_) => WRONG,
         failure if failure.is_silence() => NO_SERVER,

@@ -124,15 +124,23 @@ impl Output {
         };
     }
 
-    /// A failure with the number of its line, or the help text that was asked for.
-    pub(super) fn tell(&mut self, failure: &Failure, line: Option<usize>) {
+    /// A failure with the number of its line, or the help text that was asked for. `false` if that text
+    /// cannot be printed.
+    pub(super) fn tell(&mut self, failure: &Failure, line: Option<usize>) -> bool {
         let _ = self.flush();
         // A reader that closed one of the two does not want the message.
-        let _ = match failure {
-            Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            Failure::Help(text) => self.help(text),
-            failure => self.failure(failure, line),
-        };
+        match failure {
+            Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            Failure::Help(text) => match self.help(text) {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    let _ = self.failure(&Failure::Output(error), line);
+                    return false;
+                }
+                _ => {}
+            },
+            failure => drop(self.failure(failure, line)),
+        }
+        true
     }
 
     fn help(&mut self, text: &str) -> io::Result<()> {

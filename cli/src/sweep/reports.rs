@@ -106,12 +106,16 @@ impl Reports {
     }
 
     /// Prints the text: on stdout, unless that is for another report.
-    pub(super) fn print(&self, text: &str) {
-        let mut takers = self.all.iter().filter(|(_, to)| to.is_stdout());
-        // A reader that closed its end does not want the rest.
-        let _ = match takers.next() {
-            None => write!(io::stdout(), "{text}"),
-            Some(_) => write!(io::stderr(), "{text}"),
-        };
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Report`] if stdout cannot be written.
+    pub(super) fn print(&self, text: &str) -> Result<(), Failure> {
+        if self.all.iter().any(|(_, to)| to.is_stdout()) {
+            // A reader that closed its end does not want the rest.
+            let _ = write!(io::stderr(), "{text}");
+            return Ok(());
+        }
+        crate::print(text).map_err(|error| Failure::Report { path: "stdout".into(), error })
     }
 }
