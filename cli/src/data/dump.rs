@@ -15,6 +15,7 @@ use zoolet_server::storage::{
 use super::json::{self, ZnodeLine};
 use super::progress::{bar, counter};
 use super::{DataError, require_files};
+use crate::counted::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct DumpLog {
@@ -169,11 +170,9 @@ impl DumpSnapshot {
         // The root counts twice, as in the server's own count.
         let znodes = counter.position() + 1;
         counter.finish_and_clear();
-        let sessions = snapshot.sessions().len();
-        eprintln!(
-            "{}: {sessions} sessions, {znodes} znodes as a server counts them",
-            path.display()
-        );
+        let sessions = counted(snapshot.sessions().len() as u64, "session");
+        let znodes = counted(znodes, "znode");
+        eprintln!("{}: {sessions}, {znodes} as a server counts them", path.display());
         Ok(ExitCode::SUCCESS)
     }
 

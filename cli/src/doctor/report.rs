@@ -9,6 +9,7 @@ use zoolet_layouts::Queue;
 use super::finding::{Finding, Severity};
 use super::sessions::Sessions;
 use super::survey::Survey;
+use crate::counted::counted;
 
 /// What one look has found.
 #[derive(Debug)]
@@ -65,10 +66,12 @@ impl Report {
             .unwrap_or_default();
         let (hold, wait) = (count(true), count(false));
         format!(
-            "{} {}: {znodes} znodes in {requests} requests, {} locks; {hold} hold, {wait} wait{cut}",
+            "{} {}: {} in {}, {}; {hold} hold, {wait} wait{cut}",
             self.server,
             self.path,
-            queues.len(),
+            counted(znodes, "znode"),
+            counted(requests, "request"),
+            counted(queues.len() as u64, "lock"),
         )
     }
 }

@@ -354,6 +354,13 @@ impl Frozen {
         self.len() + 1
     }
 
+    /// The number of TTL znodes.
+    #[must_use]
+    pub fn ttl_znodes(&self) -> usize {
+        let kind = |znode: &Znode| znode.stat.ephemeral_owner.ephemeral_type();
+        self.tree.iter().filter(|znode| matches!(kind(znode), EphemeralType::Ttl { .. })).count()
+    }
+
     /// Always false: the built-in znodes always exist.
     #[must_use]
     pub fn is_empty(&self) -> bool {

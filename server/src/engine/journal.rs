@@ -80,10 +80,11 @@ impl Journal {
         let Recovered { core, replayed, needs_snapshot, snapshot, torn, .. } = recovered;
         let totals = core.totals();
         tracing::info!(
-            "{} znodes and {} sessions at {last}: the snapshot {} and {replayed} transactions",
+            "{} znodes and {} sessions at {last}: {}, {replayed} transactions",
             totals.znodes,
             totals.sessions,
-            snapshot.map_or_else(|| "of nothing".to_owned(), |zxid| format!("at {zxid}")),
+            snapshot
+                .map_or_else(|| "no snapshot".to_owned(), |zxid| format!("the snapshot at {zxid}")),
         );
         let committer = Committer::new(
             directory,
