@@ -6,6 +6,7 @@ mod check;
 mod clients;
 mod diff;
 mod dump;
+mod fresh;
 mod history;
 mod json;
 mod locks;
@@ -30,6 +31,7 @@ use zoolet_server::storage::{
 
 use self::progress::bytes_text;
 use crate::complain;
+use crate::counted::counted;
 use crate::logging::{self, LogLevel};
 use crate::server_options::storage;
 use crate::writers::{self, Writer};
@@ -91,7 +93,8 @@ enum Command {
     /// Create the znodes that `export` has printed
     ///
     /// Data, access control lists and kinds are kept; zxids, versions and times are new. Ephemerals
-    /// are left out, since their sessions are not there. What exists already gets the new data.
+    /// are left out, since their sessions are not there. What exists already gets the new data. If a
+    /// line is wrong, a data directory that the command has created is deleted again.
     Import(transfer::Import),
 
     /// Put everything into one snapshot, read it again, and delete all other files of the server
@@ -166,12 +169,12 @@ impl Compact {
         require_files(&config)?;
         writers::refuse_others(&config)?;
         let compacted = compact(&config)?;
-        println!(
-            "{} files deleted, {} became {}",
-            compacted.deleted,
+        crate::print(&format!(
+            "{} deleted, {} became {}\n",
+            counted(compacted.deleted as u64, "file"),
             bytes_text(compacted.bytes_before),
             bytes_text(compacted.bytes_after)
-        );
+        ))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -215,6 +218,8 @@ enum DataError {
     Output(#[from] io::Error),
     #[error("line {line}: {what}")]
     Line { line: u64, what: String },
+    #[error("{error}; {left}")]
+    Import { error: Box<Self>, left: String },
     #[error("there is no znode {0}")]
     NoZnode(String),
     #[error("there was no znode {0} at {1}")]

@@ -12,10 +12,12 @@ use zoolet_protocol::{CreateMode, ErrorCode, ZPath};
 use zoolet_server::storage::Inspection;
 use zoolet_server::{Config, Server, Settings};
 
+use super::fresh::Fresh;
 use super::json::{KindLine, ZnodeLine};
 use super::progress::counter;
 use super::{DataError, Directories, require_files};
 use crate::cli::acl::AclList;
+use crate::counted::counted;
 use crate::writers;
 
 #[derive(Debug, Args)]
@@ -134,13 +136,38 @@ impl Import {
         let settings = Settings { super_digest: Some(SUPER_DIGEST.into()), ..Settings::default() };
         let config = self.directories.config();
         writers::refuse_others(&config)?;
+        let fresh = Fresh::of(&config);
         let storage = Some(config);
         let config = Config { storage, settings, ..Config::default() };
         let server = Server::builder().config(config).start().await?;
+        let mut count = Count::default();
+        let done = self.put_all(&server, input, &mut count).await;
+        server.shutdown().await;
+        let Count { imported, ephemerals } = count;
+        if let Err(error) = done {
+            let left = match fresh.map(|fresh| fresh.delete()) {
+                Some(Ok(())) => "nothing is imported, and the directory is as it was".to_owned(),
+                Some(Err(_)) | None => {
+                    format!("imported until then: {}", counted(imported, "znode"))
+                }
+            };
+            return Err(DataError::Import { error: Box::new(error), left });
+        }
+        let (imported, ephemerals) = (counted(imported, "znode"), counted(ephemerals, "ephemeral"));
+        crate::print(&format!("{imported} imported, {ephemerals} left out\n"))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Creates what the lines say, and counts it.
+    async fn put_all(
+        &self,
+        server: &Server,
+        input: Box<dyn BufRead>,
+        count: &mut Count,
+    ) -> Result<(), DataError> {
         let client = Client::connect(server.dialer()).await?;
         client.authenticate(SUPER.0, SUPER.1).await?;
         let counter = counter("znodes", false);
-        let (mut imported, mut ephemerals) = (0_u64, 0_u64);
         for (number, text) in (1..).zip(input.lines()) {
             let at = |what: String| DataError::Line { line: number, what };
             let path = self.file.clone();
@@ -151,19 +178,23 @@ impl Import {
             let line: ZnodeLine =
                 serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
             if let Some(KindLine::EphemeralOf(_)) = line.kind {
-                ephemerals += 1;
+                count.ephemerals += 1;
                 continue;
             }
             put(&client, line).await.map_err(at)?;
-            imported += 1;
+            count.imported += 1;
             counter.inc(1);
         }
         counter.finish_and_clear();
-        client.close().await?;
-        server.shutdown().await;
-        println!("{imported} znodes imported, {ephemerals} ephemerals left out");
-        Ok(ExitCode::SUCCESS)
+        Ok(client.close().await?)
     }
+}
+
+/// What an import has done so far.
+#[derive(Debug, Default)]
+struct Count {
+    imported: u64,
+    ephemerals: u64,
 }
 
 /// Creates a znode, or sets the data and the access control list of an existing one.

@@ -41,9 +41,29 @@ async fn check_prints_the_state_with_which_a_server_would_start() {
     assert_eq!(
         lines[2],
         // Which counts the root twice, as the original does.
-        "A server would start with 10 znodes and 1 sessions at 0x6: the snapshot at 0x0, and 6 \
+        "A server would start with 10 znodes and 1 session at 0x6: the snapshot at 0x0, and 6 \
          transactions."
     );
+}
+
+#[tokio::test]
+async fn check_tells_of_what_there_is_not_and_of_ttl_znodes() {
+    let empty = directory("check-empty");
+    std::fs::create_dir(empty.join("version-2")).expect("it is new");
+    let ended = data(&["check"], &empty).await;
+    let expected = "A server would start with 5 znodes and 0 sessions at 0x0: those that every server has; \
+                    there is no snapshot and no transaction.\n";
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), expected), "{ended:?}");
+
+    let lines =
+        crate::process::file("check-ttl.jsonl", "{\"path\":\"/a\",\"kind\":{\"ttl_ms\":9}}");
+    let to = directory("check-ttl");
+    let ended = data(&["import", lines.to_str().expect("the name is text")], &to).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = data(&["check"], &to).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains("1 TTL znode among them: Apache ZooKeeper deletes"), "{ended:?}");
+    assert!(ended.stdout.contains("zookeeper.extendedTypesEnabled=true"), "{ended:?}");
 }
 
 #[tokio::test]
@@ -86,7 +106,7 @@ async fn an_export_can_be_imported() {
     let to = directory("import-to");
     let ended = data(&["import", file], &to).await;
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert_eq!(ended.stdout, "4 znodes imported, 1 ephemerals left out\n");
+    assert_eq!(ended.stdout, "4 znodes imported, 1 ephemeral left out\n");
     // And once more, over what is there.
     let ended = data(&["import", file], &to).await;
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -103,6 +123,7 @@ async fn an_export_can_be_imported() {
 #[tokio::test]
 async fn an_invalid_line_of_an_import_is_named() {
     let to = directory("import-bad");
+    let there = written("import-bad-there").await;
     let cases = [
         ("{\"path\":\"/a\"}\nnonsense", "line 2: expected"),
         ("{\"path\":\"a\"}", "line 1: "),
@@ -116,7 +137,19 @@ async fn an_invalid_line_of_an_import_is_named() {
         let ended = data(&["import", file.to_str().expect("the name is text")], &to).await;
         assert_eq!(ended.code, Some(1), "{text}");
         assert!(ended.stderr.contains(expected), "{text}: {}", ended.stderr);
+        assert!(ended.stderr.contains("; nothing is imported"), "{text}: {}", ended.stderr);
+        let left = std::fs::read_dir(&to).expect("it is there").count();
+        assert_eq!(left, 0, "{text}");
     }
+    let file = crate::process::file("import-bad-line.jsonl", cases[0].0);
+    let file = file.to_str().expect("the name is text");
+    // What the command has created itself is deleted too, and what was there stays.
+    let ended = data(&["import", file], &to.join("new/er")).await;
+    assert_eq!((ended.code, to.join("new").exists()), (Some(1), false), "{ended:?}");
+    let ended = data(&["import", file], &there).await;
+    assert!(ended.stderr.contains("; imported until then: 1 znode\n"), "{ended:?}");
+    let kept = data(&["export"], &there).await.stdout;
+    assert!(kept.contains(r#""path":"/app""#) && kept.contains(r#""path":"/a""#), "{kept}");
 }
 
 #[tokio::test]
@@ -204,7 +237,7 @@ async fn check_counts_as_a_server_does() {
     assert!(check.contains(&format!("  {znodes} znodes up to 0x2  whole")), "{check}");
     assert!(check.contains(&format!("would start with {znodes} znodes")), "{check}");
     let dump = data(&["dump-snapshot"], &directory).await;
-    assert!(dump.stderr.contains(&format!("1 sessions, {znodes} znodes")), "{}", dump.stderr);
+    assert!(dump.stderr.contains(&format!("1 session, {znodes} znodes")), "{}", dump.stderr);
 }
 
 #[tokio::test]

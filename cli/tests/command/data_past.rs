@@ -54,7 +54,7 @@ async fn the_tree_is_told_as_it_was() {
     let to = self::directory("at-import");
     let lines = file("at.jsonl", &export.stdout);
     let import = data("import", &to, &[lines.to_str().expect("the name is text")]).await;
-    assert_eq!(import.stdout, "1 znodes imported, 1 ephemerals left out\n", "{}", import.stderr);
+    assert_eq!(import.stdout, "1 znode imported, 1 ephemeral left out\n", "{}", import.stderr);
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ mod health;
 mod lock;
 mod logs;
 mod manual;
+mod printed;
 mod process;
 mod serve;
 mod service_manager;
