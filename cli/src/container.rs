@@ -79,8 +79,8 @@ impl Container {
             Verb::StartForeground => start(&image, &file).map(|()| ExitCode::SUCCESS),
             Verb::Status => status(&image, &file),
             Verb::Version => {
-                println!("zoolet {}", env!("CARGO_PKG_VERSION"));
-                Ok(ExitCode::SUCCESS)
+                let printed = crate::print(concat!("zoolet ", env!("CARGO_PKG_VERSION"), "\n"));
+                printed.map(|()| ExitCode::SUCCESS).map_err(ContainerError::Unprinted)
             }
         };
         done.unwrap_or_else(|error| {
@@ -172,6 +172,12 @@ enum ContainerError {
         path.display()
     )]
     MyId { path: PathBuf, source: io::Error },
+    #[error(
+        "cannot create the data directory {}: {source}; mount a volume there, or create it in the image for \
+         the user of the container (1000). ZOO_DATA_DIR names another",
+        path.display()
+    )]
+    NoDataDirectory { path: PathBuf, source: io::Error },
     #[error("cannot give {} to the user {}: {source}", path.display(), user::NAME)]
     Owner { path: PathBuf, source: io::Error },
     #[error(
@@ -179,6 +185,8 @@ enum ContainerError {
         user::NAME
     )]
     User { source: io::Error },
+    #[error("stdout cannot be written: {0}")]
+    Unprinted(io::Error),
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
@@ -187,7 +195,11 @@ impl ContainerError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Ensemble(_) | Self::ZooCfg(_) => ExitCode::from(2),
-            Self::MyId { .. } | Self::Owner { .. } | Self::User { .. } => ExitCode::FAILURE,
+            Self::MyId { .. }
+            | Self::NoDataDirectory { .. }
+            | Self::Owner { .. }
+            | Self::User { .. }
+            | Self::Unprinted(_) => ExitCode::FAILURE,
             Self::Serve(error) => error.exit_code(),
         }
     }

@@ -60,8 +60,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDR:PORT", value_parser = test_control::loopback)]
     test_control: Option<SocketAddr>,
 
-    /// For tests: run so many servers that behave as an ensemble, with a free port for each; a test
-    /// double, which replicates and keeps nothing
+    /// For tests, with --test-control: run so many servers that behave as an ensemble, with a free port
+    /// for each; a test double, which replicates and keeps nothing
     #[arg(long, value_name = "COUNT", value_parser = values::some, requires = "test_control")]
     servers: Option<usize>,
 

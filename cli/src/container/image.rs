@@ -117,8 +117,11 @@ impl Image {
         if path.exists() {
             return Ok(());
         }
-        let written = fs::create_dir_all(&self.data_dir);
-        let written = written.and_then(|()| fs::write(&path, format!("{}\n", self.my_id)));
+        fs::create_dir_all(&self.data_dir).map_err(|source| ContainerError::NoDataDirectory {
+            path: self.data_dir.clone(),
+            source,
+        })?;
+        let written = fs::write(&path, format!("{}\n", self.my_id));
         written.map_err(|source| ContainerError::MyId { path, source })
     }
 }
@@ -131,6 +134,17 @@ mod tests {
         Image::from_variables(|name| {
             variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         })
+    }
+
+    #[test]
+    fn a_data_directory_that_cannot_be_created_is_told_with_its_cure() {
+        let error = image(&[("ZOO_DATA_DIR", "/dev/null/data")]).write_myid().unwrap_err();
+        let expected = "cannot create the data directory /dev/null/data: ";
+        assert!(error.to_string().starts_with(expected), "{error}");
+        assert!(
+            error.to_string().contains("; mount a volume there, or create it in the image"),
+            "{error}"
+        );
     }
 
     #[test]

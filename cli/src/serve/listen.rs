@@ -127,7 +127,7 @@ impl ListenError {
     }
 }
 
-/// What to do about a data directory that the system refuses, on a line of its own.
+/// What to do about a data directory that the system refuses, or about a full disk, on a line of its own.
 fn cure(error: &StartError) -> &'static str {
     let StartError::Storage(StorageError::Io { what, source, .. }) = error else { return "" };
     let is_refused = matches!(
@@ -139,6 +139,11 @@ fn cure(error: &StartError) -> &'static str {
     );
     // Other operations are about a file: another directory is no cure for what it lacks.
     match *what {
+        _ if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            "\nThe disk is full, or the part of it that this user may have. Make room, and start again: nothing \
+             acknowledged is lost. Delete no file of the data directory by hand; `zoolet data compact DIR` \
+             replaces them by one snapshot, if there is room for that."
+        }
         "create" | "lock" | "list" if is_refused => {
             "\nThe data directory must be one that this user can create, read and write. Choose \
              another with --data-dir DIR (or dataDir in the configuration file)."
@@ -211,6 +216,10 @@ mod tests {
         let unreadable = told("read", "/data/version-2/log.1", ErrorKind::PermissionDenied);
         assert!(unreadable.ends_with("every file of the data directory."), "{unreadable}");
         assert!(!unreadable.contains("--data-dir"), "{unreadable}");
+        for what in ["create", "write to"] {
+            let full = told(what, "/data/version-2/log.1", ErrorKind::StorageFull);
+            assert!(full.contains("The disk is full"), "{full}");
+        }
     }
 
     fn plain(addresses: Vec<SocketAddr>) -> Listening {

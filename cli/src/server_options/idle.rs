@@ -132,7 +132,7 @@ const REMARKS: [Remark; 15] = [
             && it.tls.ssl_hostname_verification == Some(false)
     }),
     (
-        "what is set about TLS has no effect without secureClientPort or \
+        "what is set about TLS has no effect without secureClientPort (--secure-client-port) or \
          client.portUnification=true: nothing speaks it",
         |it| it.tls.is_idle(),
     ),

@@ -246,11 +246,13 @@ pub(super) fn store(
 /// Options of TLS that exclude one another, or cannot be kept.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TlsContradiction {
-    #[error("secureClientPortAddress is set but secureClientPort is not; set both")]
+    #[error(
+        "secureClientPortAddress is set but secureClientPort is not; set both (--secure-client-port too)"
+    )]
     NoSecureClientPort,
     #[error(
         "secureClientPort and client.portUnification need a private key and a certificate; name them \
-         by ssl.keyStore.location"
+         by ssl.keyStore.location (--ssl-key-store-location)"
     )]
     NoKeyStore,
     #[error(
@@ -273,13 +275,22 @@ pub(crate) enum TlsContradiction {
          and set ssl.trustStore.location"
     )]
     AuthProvider(String),
+    #[error(
+        "clients have to show certificates, and no trust store tells which are trusted; name one by \
+         ssl.trustStore.location (--ssl-trust-store-location), or do without client certificates by \
+         ssl.clientAuth=none (--ssl-client-auth none)"
+    )]
+    NoTrustStore,
     #[error("{0}")]
     Unusable(String),
 }
 
 impl From<TlsError> for TlsContradiction {
     fn from(error: TlsError) -> Self {
-        Self::Unusable(error.to_string())
+        match error {
+            TlsError::NoTrustStore => Self::NoTrustStore,
+            error => Self::Unusable(error.to_string()),
+        }
     }
 }
 
