@@ -70,6 +70,14 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The message without its cure, which stderr tells.
+    pub(super) fn in_short(&self) -> String {
+        let mut text = self.to_string();
+        let end = ["; ", ". "].iter().filter_map(|stop| text.find(stop)).min();
+        text.truncate(end.unwrap_or(text.len()));
+        text
+    }
+
     /// The statuses of `sysexits.h`.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {

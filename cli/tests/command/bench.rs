@@ -324,6 +324,8 @@ async fn a_server_that_takes_no_more_connections_is_told_from_one_that_is_not_th
     // What was measured before is told.
     assert!(ended.stdout.contains("Ended early"), "{}", ended.stdout);
     assert!(!ended.stderr.contains("is one running there"), "{}", ended.stderr);
+    // What to do is told once.
+    assert!(!ended.stdout.contains("--max-client-cnxns"), "{}", ended.stdout);
 }
 
 #[cfg(unix)]
