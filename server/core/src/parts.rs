@@ -153,10 +153,15 @@ fn bits(hash: u32) -> usize {
     (hash >> 8) as usize
 }
 
-/// The hash for the small tables, which use the bits at both ends: there, each bit of `hash` has an
-/// effect, also if the others are the same for all entries of a part.
+/// The hash for the small tables. They begin to look at the place that its low bits name, and tell
+/// entries apart by its highest seven bits. Hashes that differ in the lowest four bits alone have places
+/// side by side.
 fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    const TAG: u64 = 0x7f << 57;
+    let place = (u64::from(hash >> 4).wrapping_mul(ODD) >> 32) + u64::from(hash & 0xf);
+    let tag = u64::from(hash).wrapping_mul(ODD) << 7;
+    (place & !TAG) | (tag & TAG)
 }
 
 #[cfg(test)]
@@ -170,6 +175,11 @@ mod tests {
         let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (mixed >> 32) as u32
+    }
+
+    /// The hashes of numbers of which ten and ten are side by side.
+    fn in_tens(number: u64) -> u32 {
+        hash(number / 10) ^ (number % 10) as u32
     }
 
     #[test]
@@ -212,18 +222,36 @@ mod tests {
 
     #[test]
     fn no_insertion_moves_more_than_a_few_entries() {
-        let (mut parts, mut most) = (Parts::default(), 0);
-        for number in 0..200_000 {
-            // What `make_room` does, but that it tells how many entries the split moved.
-            if parts.len >= parts.parts.len() * ENTRIES_PER_PART {
-                most = most.max(parts.split());
+        for hash in [hash, in_tens] {
+            let (mut parts, mut most) = (Parts::default(), 0);
+            for number in 0..200_000 {
+                // What `make_room` does, but that it tells how many entries the split moved.
+                if parts.len >= parts.parts.len() * ENTRIES_PER_PART {
+                    most = most.max(parts.split());
+                }
+                parts.insert(hash(number), number);
             }
-            parts.insert(hash(number), number);
+            assert!(most <= 3 * ENTRIES_PER_PART, "{most}");
+            let longest = parts.parts.iter().map(HashTable::len).max().unwrap_or_default();
+            assert!(longest <= 3 * ENTRIES_PER_PART, "{longest}");
+            let room: usize = parts.parts.iter().map(HashTable::capacity).sum();
+            assert!(room < 2 * 200_000, "{room}");
         }
-        assert!(most <= 3 * ENTRIES_PER_PART, "{most}");
-        let longest = parts.parts.iter().map(HashTable::len).max().unwrap_or_default();
-        assert!(longest <= 3 * ENTRIES_PER_PART, "{longest}");
-        let room: usize = parts.parts.iter().map(HashTable::capacity).sum();
-        assert!(room < 2 * 200_000, "{room}");
+    }
+
+    #[test]
+    fn entries_side_by_side_are_told_apart_without_comparing_them() {
+        let (mut parts, mut compared) = (Parts::default(), 0);
+        (0..100_000).for_each(|number| parts.insert(in_tens(number), number));
+        for number in 0..110_000 {
+            let is_it = |other: &u64| {
+                compared += 1;
+                *other == number
+            };
+            assert_eq!(parts.find(in_tens(number), is_it).is_some(), number < 100_000);
+        }
+        assert!(compared < 100_100, "{compared}");
+        let place = |hash| spread(hash) as u16;
+        assert_eq!(place(0x7_0009) - place(0x7_0000), 9);
     }
 }
