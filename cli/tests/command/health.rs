@@ -146,3 +146,12 @@ async fn whoever_is_refused_by_the_limit_of_connections_is_told_of_the_limit() {
     }
     drop(taken);
 }
+
+#[tokio::test]
+async fn the_report_of_a_doctor_who_takes_the_last_connection_names_the_limit() {
+    let few = ["serve", "--listen", "127.0.0.1:0", "--max-client-cnxns", "1"];
+    let server = Running::start(&few).await;
+    let report = run(&["doctor", &server.address.to_string()]).await;
+    assert!(report.stdout.contains("warning: silent-server"), "{report:?}");
+    assert!(report.stdout.contains("that its maxClientCnxns allows"), "{report:?}");
+}

@@ -10,7 +10,8 @@ pub(super) fn add(sessions: &Sessions, findings: &mut Vec<Finding>) {
         what: format!("the server {server} does not answer"),
         details: vec![cause.clone()],
         cure: "See whether its process runs and stands still, whether its disk and its network answer, and \
-               whether it has a quorum. A server that is no more should not be named."
+               whether it has a quorum. If it closes connections, see whether this address has all those \
+               that its maxClientCnxns allows. A server that is no more should not be named."
             .to_owned(),
     }));
 }
