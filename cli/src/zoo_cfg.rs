@@ -138,6 +138,8 @@ struct Reader<'a> {
     options: ServerOptions,
     servers: BTreeMap<String, (PathBuf, Property)>,
     dynamic_config_file: Option<PathBuf>,
+    /// The unknown keys that resemble a key of a directory, and which.
+    like_directories: Vec<(Property, &'static str)>,
     /// How many keys there are, and how many of them resemble no key of ZooKeeper.
     keys: usize,
     strange_keys: usize,
@@ -154,6 +156,7 @@ impl<'a> Reader<'a> {
             options: ServerOptions::default(),
             servers: BTreeMap::new(),
             dynamic_config_file: None,
+            like_directories: Vec::new(),
             keys: 0,
             strange_keys: 0,
             inert: BTreeMap::new(),
@@ -206,7 +209,7 @@ impl<'a> Reader<'a> {
         {
             self.inert.entry(reason).or_default().push((property.key, property.line));
         } else {
-            self.unknown(&property);
+            self.unknown(property);
         }
     }
 
@@ -229,20 +232,40 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn unknown(&mut self, property: &Property) {
-        let Property { line, key, .. } = property;
-        let path = self.path.display();
-        match similar(bare(key)) {
-            // A server that went on would keep nothing, or not where it is looked for.
+    fn unknown(&mut self, property: Property) {
+        match similar(bare(&property.key)) {
             Some(similar @ ("dataDir" | "dataLogDir")) => {
-                self.problem(*line, ProblemKind::Directory { key: key.clone(), similar });
+                self.like_directories.push((property, similar));
             }
-            Some(similar) => self
-                .remarks
-                .push(format!("{path}:{line}: unknown key {key:?}; did you mean {similar}?")),
+            Some(similar) => self.suggest(&property, similar),
             None => {
+                let (path, Property { line, key, .. }) = (self.path.display(), &property);
                 self.strange_keys += 1;
                 self.remarks.push(format!("{path}:{line}: unknown key {key:?}"));
+            }
+        }
+    }
+
+    fn suggest(&mut self, Property { line, key, .. }: &Property, similar: &str) {
+        let path = self.path.display();
+        self.remarks.push(format!("{path}:{line}: unknown key {key:?}; did you mean {similar}?"));
+    }
+
+    /// Whether a misspelt directory stops the start: a server that went on would keep nothing, or not where
+    /// it is looked for. Where the file has the directory too, another key is another property of a user,
+    /// which ZooKeeper accepts, unless the two are written almost the same.
+    fn like_directories(&mut self) {
+        for (property, similar) in std::mem::take(&mut self.like_directories) {
+            let storage = &self.options.storage;
+            let directory = match similar {
+                "dataDir" => &storage.data_dir,
+                _ => &storage.data_log_dir,
+            };
+            if directory.is_some() && plain(bare(&property.key)) != plain(similar) {
+                self.suggest(&property, similar);
+            } else {
+                let Property { line, key, .. } = property;
+                self.problem(line, ProblemKind::Directory { key, similar });
             }
         }
     }
@@ -265,6 +288,7 @@ impl<'a> Reader<'a> {
 
     fn finish(mut self) -> Result<ZooCfg, ZooCfgError> {
         self.servers();
+        self.like_directories();
         if !self.problems.is_empty() {
             self.problems.sort_by_key(|problem| problem.line);
             return Err(ZooCfgError::Unusable(self.problems));
@@ -333,7 +357,6 @@ fn server_client_address(text: &str) -> Result<HostPort, BadValue> {
 
 /// The known key that is most similar.
 fn similar(key: &str) -> Option<&'static str> {
-    let plain = |key: &str| key.replace(['.', '-', '_'], "").to_lowercase();
     let written = plain(key);
     let likeness = |known: &str| {
         // Java properties are often named by their last part alone.
@@ -346,6 +369,11 @@ fn similar(key: &str) -> Option<&'static str> {
     let known = keys::names().chain(inert::names()).map(|known| (likeness(known), known));
     let (likeness, best) = known.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     (likeness >= SIMILAR).then_some(best)
+}
+
+/// A key without what distinguishes ways to write it.
+fn plain(key: &str) -> String {
+    key.replace(['.', '-', '_'], "").to_lowercase()
 }
 
 /// The least Jaro-Winkler similarity, which favours a common beginning: `maxClientConnections` and

@@ -413,6 +413,24 @@ fn a_misspelt_directory_stops_the_start() {
 }
 
 #[test]
+fn a_key_that_resembles_a_directory_that_is_given_is_another_property() {
+    let given = "dataDir=/x\ndataLogDir=/y\nclientPort=1";
+    for (line, similar) in [
+        ("dataDir.old=/z", "dataDir"),
+        ("dataDigest=yes", "dataDir"),
+        ("dataLogDirSize=1", "dataLogDir"),
+    ] {
+        let key = line.split_once('=').unwrap().0;
+        let told = format!("zoo.cfg:1: unknown key \"{key}\"; did you mean {similar}?");
+        assert_eq!(remarks(&format!("{line}\n{given}")), [told], "{line}");
+    }
+    for line in ["data_dir=/z", "datalogdir=/z"] {
+        let error = read(&format!("{line}\n{given}")).unwrap_err();
+        assert!(error.contains("the data would be elsewhere"), "{error}");
+    }
+}
+
+#[test]
 fn a_file_of_another_kind_is_refused() {
     for text in ["<configuration>\n</configuration>\n", "heap: 1\njava: 8", "=1"] {
         let error = read(text).unwrap_err();
