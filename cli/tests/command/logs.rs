@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zoolet_client::sasl::{DigestMd5, Password};
 use zoolet_client::{Client, Error};
 use zoolet_protocol::{Acl, Id, Permissions};
@@ -142,4 +143,33 @@ async fn an_audit_log_that_cannot_be_written_is_named() {
     let ended = run(&args).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.stderr.contains("/dev/null/audit.log"), "{ended:?}");
+}
+
+/// Nor do those that speak another protocol, or send more than they may.
+#[tokio::test]
+async fn one_warning_a_second_tells_of_what_is_no_frame() {
+    for (options, first, told) in [
+        (&[][..], &b"GET / HTTP/1.1"[..], "raise jute.maxbuffer"),
+        (
+            &["--large-request-max-bytes", "1", "--large-request-threshold", "1"],
+            &[0, 0, 1, 0][..],
+            "large",
+        ),
+    ] {
+        let args = [&["--listen", "127.0.0.1:0", "--max-client-cnxns", "0"], options].concat();
+        let server = Running::start(&args).await;
+        #[expect(clippy::disallowed_methods, reason = "the server's log goes by real time")]
+        let began = std::time::Instant::now();
+        for _ in 0..40 {
+            let mut stream =
+                tokio::net::TcpStream::connect(server.address).await.expect("it listens");
+            stream.write_all(first).await.expect("it is open");
+            let _ = within_limit(stream.read(&mut [0])).await;
+        }
+        let seconds_max = began.elapsed().as_secs() as usize + 1;
+        let (_, stderr) = server.end("TERM").await;
+        let warnings = stderr.lines().filter(|line| line.contains("connection closed")).count();
+        assert!((1..=seconds_max).contains(&warnings), "{warnings} in {seconds_max} s: {stderr}");
+        assert!(stderr.contains(told), "{stderr}");
+    }
 }

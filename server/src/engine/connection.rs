@@ -213,12 +213,7 @@ impl Connection {
 
     /// Ends the connection because of a frame that is none. Replies to earlier frames still leave.
     pub(crate) fn refuse_frame(&self, error: &FrameError) {
-        tracing::warn!(
-            address = self.peer.address_text(),
-            session = %self.peer.stats.session(),
-            cause = %error,
-            "connection closed"
-        );
+        self.engine.warnings.frame_refused(&self.peer, self.engine.clock.now_ms(), error);
         self.peer.outbox.finish();
     }
 

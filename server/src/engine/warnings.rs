@@ -12,6 +12,8 @@ use crate::limits::WARNING_PAUSE_MS;
 pub(crate) struct Warnings {
     /// Of connections that were closed for an error.
     pub(crate) connections: Pace,
+    /// Of connections that were closed for what they sent.
+    frames: Pace,
     authentication: Pace,
     refusals: Pace,
     commands: Pace,
@@ -20,18 +22,12 @@ pub(crate) struct Warnings {
 impl Warnings {
     /// Logs why a connection was closed.
     pub(crate) fn connection_closed(&self, peer: &Peer, now_ms: u64, why: &dyn fmt::Display) {
-        let (address, session) = (peer.address_text(), peer.stats.session());
-        match self.connections.admit(now_ms) {
-            None => tracing::debug!(address, %session, cause = %why, "connection closed"),
-            Some(0) => tracing::warn!(address, %session, cause = %why, "connection closed"),
-            Some(others) => tracing::warn!(
-                address,
-                %session,
-                cause = %why,
-                others,
-                "connection closed, as others before it"
-            ),
-        }
+        tell_of_closed(self.connections.admit(now_ms), peer, why);
+    }
+
+    /// Logs why a connection was closed that sent what is no frame, or one that is too long.
+    pub(crate) fn frame_refused(&self, peer: &Peer, now_ms: u64, why: &dyn fmt::Display) {
+        tell_of_closed(self.frames.admit(now_ms), peer, why);
     }
 
     /// Logs why a client did not get an identity.
@@ -83,6 +79,22 @@ impl Warnings {
                 "a command of the admin server is refused"
             ),
         }
+    }
+}
+
+/// Logs why a connection was closed. It is admitted with the number of those that were not.
+fn tell_of_closed(admitted: Option<u64>, peer: &Peer, why: &dyn fmt::Display) {
+    let (address, session) = (peer.address_text(), peer.stats.session());
+    match admitted {
+        None => tracing::debug!(address, %session, cause = %why, "connection closed"),
+        Some(0) => tracing::warn!(address, %session, cause = %why, "connection closed"),
+        Some(others) => tracing::warn!(
+            address,
+            %session,
+            cause = %why,
+            others,
+            "connection closed, as others before it"
+        ),
     }
 }
 

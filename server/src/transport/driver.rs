@@ -506,10 +506,9 @@ impl<S: Socket> Driver<S> {
             }
             Err(error) => {
                 self.engine.stats.large_requests_rejected.add(1);
-                let peer = &self.connection.peer;
-                let (address, session) = (peer.address_text(), peer.stats.session());
-                tracing::warn!(address, %session, "connection closed: {error}");
-                self.connection.peer.outbox.finish();
+                let (peer, now_ms) = (&self.connection.peer, self.engine.clock.now_ms());
+                self.engine.warnings.frame_refused(peer, now_ms, &error);
+                peer.outbox.finish();
                 false
             }
         }
