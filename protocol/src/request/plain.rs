@@ -16,19 +16,19 @@ use crate::jute::slice_of;
 ///
 /// let read = Read::Lookup(Lookup::GetData("/a".into()));
 /// let frame = encode_request(Xid(7), &Request::Read(read));
-/// assert_eq!(PlainGetData::decode(&frame), Some(PlainGetData { xid: Xid(7), path: "/a" }));
+/// assert_eq!(PlainGetData::decode(&frame), Some(PlainGetData { xid: Xid(7), path: b"/a" }));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainGetData<'a> {
     /// The xid of the request.
     pub xid: Xid,
-    /// Its path.
-    pub path: &'a str,
+    /// Its path, perhaps not in UTF-8. What has the same bytes as the path of a znode need not be checked.
+    pub path: &'a [u8],
 }
 
 impl<'a> PlainGetData<'a> {
-    /// Decodes the payload of a frame. `None` if it is another request, or none, or has a path that is null
-    /// or not in UTF-8: [`decode_request`](crate::decode_request) tells.
+    /// Decodes the payload of a frame. `None` if it is another request, or none, or has a path that is null:
+    /// [`decode_request`](crate::decode_request) tells.
     #[must_use]
     pub fn decode(payload: &'a [u8]) -> Option<Self> {
         let (xid, rest) = payload.split_first_chunk()?;
@@ -43,7 +43,6 @@ impl<'a> PlainGetData<'a> {
         if *rest.first()? != 0 {
             return None;
         }
-        let path = std::str::from_utf8(path).ok()?;
         Some(Self { xid: Xid(i32::from_be_bytes(*xid)), path })
     }
 }
@@ -218,11 +217,14 @@ mod tests {
             }
             let frame = Bytes::from(frame);
             let found = PlainGetData::decode(&frame);
-            if let Some(found) = found {
-                prop_assert_eq!(decoded(&frame), Some((found.xid, found.path.to_owned())));
+            if let Some(PlainGetData { xid, path }) = found
+                && let Ok(path) = std::str::from_utf8(path)
+            {
+                prop_assert_eq!(decoded(&frame), Some((xid, path.to_owned())));
             }
             if damaged.is_none() {
-                prop_assert_eq!(found, Some(PlainGetData { xid: Xid(xid), path: &path }));
+                let path = path.as_bytes();
+                prop_assert_eq!(found, Some(PlainGetData { xid: Xid(xid), path }));
             }
         }
 

@@ -17,7 +17,11 @@ pub(crate) struct PathHasher(DefaultHashBuilder);
 
 impl PathHasher {
     pub(crate) fn hash(&self, path: &str) -> u32 {
-        let Some((last, before)) = path.as_bytes().split_last() else { return 0 };
+        self.hash_bytes(path.as_bytes())
+    }
+
+    pub(crate) fn hash_bytes(&self, path: &[u8]) -> u32 {
+        let Some((last, before)) = path.split_last() else { return 0 };
         folded(self.0.hash_one(before)) ^ u32::from(*last)
     }
 }

@@ -257,8 +257,8 @@ impl Core {
 /// let core = Core::new(Settings::default());
 /// let requester = Requester::new(SessionId(1), ConnectionId(1), Xid(1));
 /// let reader = core.plain_reader(&requester);
-/// assert!(reader.data("/zookeeper").is_some_and(|(data, _)| data.is_some_and(|it| it.is_empty())));
-/// assert!(reader.data("/missing").is_none());
+/// assert!(reader.data(b"/zookeeper").is_some_and(|(_, data, _)| data.is_some_and(|it| it.is_empty())));
+/// assert!(reader.data(b"/missing").is_none());
 /// ```
 #[derive(Debug)]
 pub struct PlainReader<'a> {
@@ -267,16 +267,16 @@ pub struct PlainReader<'a> {
 }
 
 impl<'a> PlainReader<'a> {
-    /// What [`Core::read`] answers to a `getData`. `None` if it refuses it, and where the access control
-    /// list is long, so that it takes longer than others.
+    /// What [`Core::read`] answers to a `getData`, with the path. `None` if it refuses it, and where the
+    /// access control list is long, so that it takes longer than others.
     #[must_use]
-    pub fn data(&self, path: &str) -> Option<(Option<&'a Data>, Stat)> {
-        let znode = self.core.tree.get(path)?;
+    pub fn data(&self, path: &[u8]) -> Option<(&'a str, Option<&'a Data>, Stat)> {
+        let znode = self.core.tree.get_bytes(path)?;
         if znode.acl.long_address().is_some() {
             return None;
         }
         self.authorizer.permits(&znode.acl, Permissions::READ).ok()?;
-        Some((znode.data.as_ref(), znode.stat()))
+        Some((znode.path.as_str(), znode.data.as_ref(), znode.stat()))
     }
 }
 

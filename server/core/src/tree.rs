@@ -191,9 +191,14 @@ impl Tree {
 
     /// Where `path` is. The empty string names the root, as in ZooKeeper.
     pub(crate) fn find(&self, path: &str) -> Place {
-        let path = if path.is_empty() { "/" } else { path };
-        let hash = self.hasher.hash(path);
-        let is_it = |slot: &Slot| self.slots.get(*slot).is_some_and(|znode| &*znode.path == path);
+        self.find_bytes(path.as_bytes())
+    }
+
+    fn find_bytes(&self, path: &[u8]) -> Place {
+        let path = if path.is_empty() { b"/" } else { path };
+        let hash = self.hasher.hash_bytes(path);
+        let is_it =
+            |slot: &Slot| self.slots.get(*slot).is_some_and(|znode| znode.path.as_bytes() == path);
         Place { hash, slot: self.index.find(hash, is_it).copied() }
     }
 
@@ -211,6 +216,11 @@ impl Tree {
     /// The znode at `path`. The empty string names the root, as in ZooKeeper.
     pub(crate) fn get(&self, path: &str) -> Option<&Znode> {
         self.at(self.find(path))
+    }
+
+    /// The znode whose path has these bytes.
+    pub(crate) fn get_bytes(&self, path: &[u8]) -> Option<&Znode> {
+        self.at(self.find_bytes(path))
     }
 
     /// What a decision hands on of the places that it has looked up.

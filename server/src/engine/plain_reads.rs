@@ -78,7 +78,7 @@ impl Engine {
         while answered.requests < READS_AT_ONCE.min(unread.most)
             && let Some((PlainGetData { xid, path }, payload_bytes)) = next
         {
-            let Some((data, stat)) = reader.data(path) else { break };
+            let Some((path, data, stat)) = reader.data(path) else { break };
             let data = data.map(|data| &**data);
             let data_bytes = data.map_or(0, <[u8]>::len);
             if data_bytes > SHORT_BYTES_MAX {

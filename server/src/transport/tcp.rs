@@ -390,6 +390,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_path_that_is_no_text_is_answered_behind_others_as_alone() {
+        let mut fixture = Fixture::new().await;
+        let broken = |xid| {
+            let mut frame = get(xid, "/ab").to_vec();
+            let name = frame.windows(3).position(|bytes| bytes == b"/ab").unwrap() + 2;
+            frame[name] = 0xff;
+            frame
+        };
+        let behind = vec![get(3, "/a").to_vec(), broken(4), get(5, "/a").to_vec(), broken(6)];
+        let mut errors = Vec::new();
+        for requests in [vec![create(1, "/a", b"data").to_vec()], vec![broken(2)], behind] {
+            fixture.client.write_all(&requests.concat()).await.unwrap();
+            for _ in requests {
+                errors.push(fixture.message().await.1);
+            }
+        }
+        let no_node = ErrorCode::NO_NODE.0;
+        assert_eq!(errors, [0, no_node, 0, no_node, 0, no_node]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn who_has_the_replies_of_a_turn_sees_it_in_all_numbers() {
         let mut fixture = Fixture::new().await;
         let number = |fixture: &Fixture, name| fixture.metric(name).parse::<u64>().unwrap();
