@@ -25,6 +25,7 @@ mod opened;
 mod sasl;
 mod submission;
 mod unwatch;
+mod waiting;
 #[cfg(test)]
 mod watch_sweep;
 
@@ -331,6 +332,7 @@ impl Session {
         self.outgoing.clear();
         self.sasl = None;
         self.pings.clear();
+        self.may_wait = false;
         self.proof.handle_disconnected();
         // The next connection registers only the watches that still have a watcher.
         self.stale.clear();
@@ -658,12 +660,6 @@ impl Session {
     /// How many frames there are to send.
     pub(crate) fn transmits_waiting(&self) -> usize {
         self.outgoing.len()
-    }
-
-    /// Whether the client begins to wait for events, once each time: watches were set, or a ping was
-    /// answered, and no other answer is to come.
-    pub(crate) fn poll_wait(&mut self) -> bool {
-        std::mem::take(&mut self.may_wait) && self.sent.is_empty() && self.pings.is_empty()
     }
 
     /// The next change of state.

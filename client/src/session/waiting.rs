@@ -1,0 +1,77 @@
+//! When a client begins to wait for events.
+
+use super::Session;
+
+impl Session {
+    /// Whether the client begins to wait for events, once each time: watches were set, or a ping was
+    /// answered, and now no other answer is to come.
+    pub(crate) fn poll_wait(&mut self) -> bool {
+        let begins = self.may_wait && self.sent.is_empty() && self.pings.is_empty();
+        self.may_wait &= !begins;
+        begins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::{Bytes, BytesMut};
+    use zoolet_protocol::{
+        ErrorCode, Lookup, OpCode, Read, ReplyHeader, Request, Response, Xid, Zxid, decode_request,
+        encode_reply,
+    };
+
+    use super::super::opened::{TIMEOUT, options, shake_hands};
+    use super::super::{Session, Submission};
+    use crate::call::Call;
+    use crate::clock::{Instant, SuspensionClock, now};
+
+    fn connected(at: Instant) -> Session {
+        let suspension = SuspensionClock::new(|| Duration::ZERO);
+        let mut session = Session::new(options(TIMEOUT, suspension), at);
+        shake_hands(&mut session, TIMEOUT, at);
+        session
+    }
+
+    /// Sends a request and a ping, and returns their xids.
+    fn ask(session: &mut Session, at: Instant) -> Vec<Xid> {
+        let request = Request::Read(Read::Lookup(Lookup::Exists("/a".into())));
+        session.handle_timeout(at).expect("the server may still answer");
+        session.submit(Submission::new(request, Call::new(OpCode::EXISTS)), at);
+        let xid = |frame: Bytes| decode_request(&frame).expect("it is legal").0.xid;
+        std::iter::from_fn(|| session.poll_transmit()).map(xid).collect()
+    }
+
+    fn answer(session: &mut Session, xid: Xid, at: Instant) {
+        let header = ReplyHeader { xid, zxid: Zxid(1), err: ErrorCode::NO_NODE };
+        let mut reply = BytesMut::new();
+        encode_reply(&header, &Response::Empty, &mut reply);
+        session.handle_frame(reply.freeze(), at).expect("it is an answer");
+    }
+
+    #[test]
+    fn the_wait_begins_with_the_last_answer_however_the_answers_come() {
+        let start = now();
+        let mut session = connected(start);
+        let at = start + TIMEOUT / 2;
+        let xids = ask(&mut session, at);
+        assert!(xids.len() == 2 && xids[0] == Xid::PING, "{xids:?}");
+        assert!(!session.poll_wait());
+        answer(&mut session, xids[0], at);
+        assert!(!session.poll_wait(), "another answer is to come");
+        answer(&mut session, xids[1], at);
+        assert_eq!([session.poll_wait(), session.poll_wait()], [true, false]);
+    }
+
+    #[test]
+    fn a_wait_ends_with_its_connection() {
+        let start = now();
+        let mut session = connected(start);
+        let at = start + TIMEOUT / 2;
+        let xids = ask(&mut session, at);
+        answer(&mut session, xids[0], at);
+        session.handle_disconnected();
+        assert!(!session.poll_wait());
+    }
+}
