@@ -83,7 +83,8 @@ impl Shared {
     /// wait forever after that, so the server fails instead.
     fn fail_on_panic(&self, call: impl FnOnce()) {
         if panic::catch_unwind(AssertUnwindSafe(call)).is_err() {
-            let source = io::Error::other("the code that does so has panicked");
+            let who = "the code that does so, or that wakes who waits for it, has panicked";
+            let source = io::Error::other(who);
             let path = self.logs.clone();
             self.durable.fail(StorageError::Io { what: "write to", path, source });
         }
@@ -129,7 +130,7 @@ struct Registered(Arc<Shared>);
 impl Drop for Registered {
     fn drop(&mut self) {
         self.0.queue.deregister();
-        self.0.durable.deregister_replier();
+        self.0.fail_on_panic(|| self.0.durable.deregister_replier());
     }
 }
 
