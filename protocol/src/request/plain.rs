@@ -122,8 +122,13 @@ impl<'a> PlainWrite<'a> {
             )
     }
 
-    /// Decodes a payload that is a part of `frame`. `None` if it is another request, or none, or has a path
-    /// that is null or not in UTF-8: [`decode_request`](crate::decode_request) tells.
+    /// Decodes a payload that is a part of `frame`. `None` if it is another request, or none, or longer than
+    /// [`PlainWrite::BYTES_MAX`], or has a path that is null or not in UTF-8, or another list than one entry
+    /// for everyone: [`decode_request`](crate::decode_request) tells.
+    ///
+    /// # Panics
+    ///
+    /// If `payload` is no part of `frame`.
     #[must_use]
     pub fn decode(frame: &Bytes, payload: &'a [u8]) -> Option<Self> {
         if payload.len() > Self::BYTES_MAX {

@@ -9,9 +9,10 @@ use crate::parts::folded;
 /// Hashes paths. The tree and the watches of a state machine have the same, so that a change hashes its
 /// path once.
 ///
-/// The hashes of paths that differ in their last byte alone differ in the lowest eight bits alone, so
-/// that [`Parts`](crate::parts::Parts) keeps them side by side: sequential znodes are created one after
-/// the other, and what one brings into the cache serves the next.
+/// The hashes of paths that differ in their last byte alone differ in the lowest eight bits alone, so that
+/// they are in one part of [`Parts`](crate::parts::Parts). Those that differ in the lowest four bits alone,
+/// as digits do, are side by side: sequential znodes are created one after the other, and what one brings
+/// into the cache serves the next.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PathHasher(DefaultHashBuilder);
 

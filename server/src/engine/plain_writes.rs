@@ -103,8 +103,8 @@ mod tests {
     use proptest::prelude::*;
     use zoolet_core::Core;
     use zoolet_protocol::{
-        Acl, ConnectRequest, Create, CreateFlags, CreateKind, Delete, Encode, Expect, Lookup,
-        MultiOp, Request, SetData, Watch, Write, Xid, encode_request,
+        Acl, ConnectRequest, Create, CreateFlags, CreateKind, Delete, Encode, Lookup, MultiOp,
+        Permissions, Request, SetData, Watch, Write, Xid, encode_request,
     };
 
     use super::*;
@@ -190,21 +190,25 @@ mod tests {
     }
 
     fn create(path: &str, flags: i32, data: usize) -> Bytes {
+        create_for(Permissions::ALL, path, flags, data)
+    }
+
+    fn create_for(everyone: Permissions, path: &str, flags: i32, data: usize) -> Bytes {
         let (data, flags) = (Some(vec![7; data].into()), CreateFlags(flags));
         let kind = if flags.0 == 2 { CreateKind::Create2 } else { CreateKind::Create };
-        let acl = Some(vec![Acl::open()]);
+        let acl = Some(vec![Acl::open().with_permissions(everyone)]);
         let create = Create { kind, path: path.into(), data, acl, flags };
         request(Request::Write(Write::Op(MultiOp::Create(create))))
     }
 
-    fn set(path: &str, data: usize) -> Bytes {
+    fn set(path: &str, data: usize, version: i32) -> Bytes {
         let data = Some(vec![8; data].into());
-        let set = SetData { path: path.into(), data, version: Expect::Any };
+        let set = SetData { path: path.into(), data, version: version.into() };
         request(Request::Write(Write::Op(MultiOp::SetData(set))))
     }
 
-    fn delete(path: &str) -> Bytes {
-        let delete = Delete { path: path.into(), version: Expect::Any };
+    fn delete(path: &str, version: i32) -> Bytes {
+        let delete = Delete { path: path.into(), version: version.into() };
         request(Request::Write(Write::Op(MultiOp::Delete(delete))))
     }
 
@@ -214,7 +218,7 @@ mod tests {
 
     /// A `setData` that ends within a field.
     fn cut() -> Bytes {
-        set("/a", 3).slice(..11)
+        set("/a", 3, -1).slice(..11)
     }
 
     fn any_request() -> impl Strategy<Value = Bytes> {
@@ -224,10 +228,14 @@ mod tests {
             paths.map(str::to_owned).into_iter().chain([long]).collect::<Vec<_>>(),
         );
         let data = prop::sample::select(vec![0, 5, 5, 5, 2_000]);
+        // All and read, and some that are no permissions or give none.
+        let everyone = prop::sample::select(vec![31, 31, 31, 1, 0, 32, -1]).prop_map(Permissions);
+        let version = prop::sample::select(vec![-1, -1, 0, 1, 5, i32::MIN]);
+        let created = (everyone, path.clone(), 0..8, data.clone());
         prop_oneof![
-            8 => (path.clone(), 0..8, data.clone()).prop_map(|(path, flags, data)| create(&path, flags, data)),
-            4 => path.clone().prop_map(|path| delete(&path)),
-            4 => (path.clone(), data).prop_map(|(path, data)| set(&path, data)),
+            8 => created.prop_map(|(everyone, path, flags, data)| create_for(everyone, &path, flags, data)),
+            4 => (path.clone(), version.clone()).prop_map(|(path, version)| delete(&path, version)),
+            4 => (path.clone(), data, version).prop_map(|(path, data, version)| set(&path, data, version)),
             1 => path.prop_map(|path| watch(&path)),
             1 => Just(cut()),
         ]
