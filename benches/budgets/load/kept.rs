@@ -9,8 +9,7 @@ use std::thread;
 const BYTES: [u8; 512] = [0; 512];
 
 /// Creates a directory with a file whose content and name survive a crash. The file has its name only
-/// once it is whole, so there are two rounds of syncs, in each of which those of the first wait side by
-/// side.
+/// once it is whole, so there are two rounds of syncs; the two syncs of the first run side by side.
 pub(crate) fn keep(directory: &Path) -> io::Result<()> {
     let above = directory.parent().unwrap_or(directory);
     fs::create_dir_all(directory)?;
