@@ -105,6 +105,8 @@ impl Lock {
         let attempts = Attempts::default();
         let told = attempts.tell_meanwhile(&self.server.server, self.patience(), notice);
         let client = tokio::select! {
+            // What takes long is told before the wait is over, even if both are due.
+            biased;
             client = self.connect(&attempts) => client?,
             never = told => match never {},
             () = &mut deadline => {

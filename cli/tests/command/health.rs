@@ -128,15 +128,17 @@ async fn a_server_is_asked_by_tls() {
 
 #[tokio::test]
 async fn whoever_is_refused_by_the_limit_of_connections_is_told_of_the_limit() {
+    // The connection without a session that is taken lasts longer than the commands.
     let few = ["serve", "--listen", "127.0.0.1:0", "--max-client-cnxns", "1"];
-    let server = Running::start(&few).await;
+    let patient = ["--nio-sessionless-cnxn-timeout", "600000"];
+    let server = Running::start(&[&few[..], &patient].concat()).await;
     let taken = std::net::TcpStream::connect(server.address).expect("the first is taken");
     let address = &server.address.to_string();
     let commands: [&[&str]; 4] = [
         &["health", address],
-        &["cli", "--server", address, "--connect-timeout", "1s", "ls", "/"],
+        &["cli", "--server", address, "--connect-timeout", "3s", "ls", "/"],
         &["cli", "--server", address, "srvr"],
-        &["lock", "--server", address, "--wait", "1s", "/locks/a", "true"],
+        &["lock", "--server", address, "--wait", "3s", "/locks/a", "true"],
     ];
     for args in commands {
         let refused = run(args).await;

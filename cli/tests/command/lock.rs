@@ -425,12 +425,12 @@ async fn a_signal_ends_the_wait_and_leaves_no_znode() {
 #[tokio::test]
 async fn a_server_that_refuses_is_told_while_it_is_tried_and_at_the_end() {
     let refused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let ended = ended(lock(&refused.to_string(), &["/a", "--wait", "1500ms", "true"])).await;
+    let ended = ended(lock(&refused.to_string(), &["/a", "--wait", "3s", "true"])).await;
     assert_eq!(ended.code, Some(69), "{ended:?}");
     let lines: Vec<_> = ended.stderr.lines().collect();
     let meanwhile = format!("no server at {refused} yet ({refused}: Connection refused");
     assert!(lines[0].starts_with(&meanwhile), "{ended:?}");
-    assert!(lines[0].ends_with("; trying again until 1.5s have passed"), "{ended:?}");
+    assert!(lines[0].ends_with("; trying again until 3s have passed"), "{ended:?}");
     let last = format!("could be connected to in time ({refused}: Connection refused");
     assert!(lines[1].contains(&last), "{ended:?}");
 }
@@ -439,7 +439,7 @@ async fn a_server_that_refuses_is_told_while_it_is_tried_and_at_the_end() {
 async fn a_port_that_accepts_and_is_silent_is_told_of() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    let ended = ended(lock(&address, &["/a", "--wait", "1500ms", "true"])).await;
+    let ended = ended(lock(&address, &["/a", "--wait", "3s", "true"])).await;
     assert_eq!(ended.code, Some(69), "{ended:?}");
     let lines: Vec<_> = ended.stderr.lines().collect();
     assert!(
