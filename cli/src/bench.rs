@@ -83,7 +83,7 @@ impl Bench {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
                 if !matches!(failure, Failure::Interrupted) {
-                    complain(&failure);
+                    complain(&failure.with_cure());
                 }
                 failure.exit_code()
             }

@@ -62,7 +62,7 @@ impl Demo {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
                 if !matches!(failure, Failure::Interrupted) {
-                    complain(&failure);
+                    complain(&failure.with_cure());
                 }
                 failure.exit_code()
             }

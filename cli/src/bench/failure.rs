@@ -12,7 +12,7 @@ use zoolet_recipes::LockError;
 use crate::certs::CertsError;
 use crate::connect_options::{NoPassword, TlsFailure};
 
-/// Why a bench failed.
+/// Why a bench failed. The message is without the cure, which [`Failure::with_cure`] has too.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{0}")]
@@ -25,41 +25,29 @@ pub(crate) enum Failure {
     Sasl(#[from] NoPassword),
     #[error(transparent)]
     Certificates(#[from] CertsError),
-    #[error(
-        "no server at {0} could be connected to{1}; is one running there? Without --server one is \
-         started for the run"
-    )]
+    #[error("no server at {0} could be connected to{1}")]
     NoServer(String, String),
-    #[error(
-        "{0} takes no more connections. By default ZooKeeper and zoolet serve take 60 \
-         from one address: start the server with maxClientCnxns=0 or --max-client-cnxns 0, or \
-         measure with fewer clients"
-    )]
+    #[error("{0} takes no more connections")]
     NoMoreConnections(String),
-    #[error(
-        "this process can open no more connections: raise the limit of open files, which `ulimit -n` \
-         tells, or measure with fewer clients"
-    )]
+    #[error("this process can open no more connections")]
     NoMoreHere,
-    #[error(
-        "{server} is gone: the connection was lost for {seconds} s. What was created may be left"
-    )]
+    #[error("{server} is gone: the connection was lost for {seconds} s")]
     Gone { server: String, seconds: u64 },
-    #[error("{0} is there already; name a znode that is not: it is deleted at the end")]
+    #[error("{0} is there already")]
     Exists(String),
-    #[error("the znode above {0} is not there; create it, or name another --path")]
+    #[error("the znode above {0} is not there")]
     NoParent(String),
     #[error("{0} refused the credentials")]
     AuthFailed(String),
-    #[error("the connection to the server was lost: {0}. What was created may be left")]
+    #[error("the connection to the server was lost: {0}")]
     Lost(LockError),
     #[error("the server refused: {0}")]
     Refused(LockError),
-    #[error("two held the lock at once: {times} times. This must never happen")]
+    #[error("two held the lock at once: {times} times")]
     Violated { times: usize },
-    #[error("{sold} were sold of {items} under a lock. This must never happen")]
+    #[error("{sold} were sold of {items} under a lock")]
     Oversold { sold: usize, items: usize },
-    #[error("{server} has not answered for {seconds} s; its log may say why")]
+    #[error("{server} has not answered for {seconds} s")]
     Silent { server: String, seconds: u64 },
     #[error("the system refuses what this needs: {0}")]
     System(io::Error),
@@ -70,12 +58,30 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The message without its cure, which stderr tells.
-    pub(super) fn in_short(&self) -> String {
-        let mut text = self.to_string();
-        let end = ["; ", ". "].iter().filter_map(|stop| text.find(stop)).min();
-        text.truncate(end.unwrap_or(text.len()));
-        text
+    /// The message, and what to do about it, for stderr.
+    pub(crate) fn with_cure(&self) -> String {
+        let cure = match self {
+            Self::NoServer(..) => {
+                "; is one running there? Without --server one is started for the run"
+            }
+            Self::NoMoreConnections(_) => {
+                ". By default ZooKeeper and zoolet serve take 60 from one address: start the server \
+                 with maxClientCnxns=0 or --max-client-cnxns 0, or measure with fewer clients"
+            }
+            Self::NoMoreHere => {
+                ": raise the limit of open files, which `ulimit -n` tells, or measure with fewer clients"
+            }
+            Self::Gone { .. } | Self::Lost(_) => ". What was created may be left",
+            Self::Exists(_) => "; name a znode that is not: it is deleted at the end",
+            Self::NoParent(_) => "; create it, or name another --path",
+            Self::Violated { .. } | Self::Oversold { .. } => ". This must never happen",
+            Self::Silent { .. } => "; its log may say why",
+            // These have none, or within the message.
+            Self::Usage(_) | Self::Tls(_) | Self::OwnTls(_) | Self::Sasl(_) => "",
+            Self::Certificates(_) | Self::AuthFailed(_) | Self::Refused(_) => "",
+            Self::System(_) | Self::Report { .. } | Self::Interrupted => "",
+        };
+        format!("{self}{cure}")
     }
 
     /// The statuses of `sysexits.h`.
@@ -108,5 +114,25 @@ impl From<LockError> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         LockError::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zoolet_client::ConnectError;
+
+    use super::*;
+
+    #[test]
+    fn the_message_is_whole_and_the_cure_follows_it() {
+        let cause = ConnectError::Closed("it ended. Why; who knows".to_owned());
+        let failure = Failure::NoServer("h".to_owned(), format!(" ({cause})"));
+        let message = "no server at h could be connected to (it ended. Why; who knows)";
+        assert_eq!(failure.to_string(), message);
+        assert!(failure.with_cure().starts_with(&format!("{message}; is one running there? ")));
+        let failure = Failure::Exists("/a. b; c".to_owned());
+        assert_eq!(failure.to_string(), "/a. b; c is there already");
+        assert!(failure.with_cure().starts_with("/a. b; c is there already; name a znode"));
+        assert_eq!(Failure::Interrupted.with_cure(), "interrupted");
     }
 }

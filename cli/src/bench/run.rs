@@ -94,8 +94,7 @@ async fn measured<W: Workload>(
     let mut notes = workload.notes();
     if let Err(failure) = &result {
         let Measured { done, planned, .. } = measured;
-        let why = failure.in_short();
-        notes.push(format!("Ended early ({why}): {done} of {planned} measurements were made."));
+        notes.push(format!("Ended early ({failure}): {done} of {planned} measurements were made."));
     }
     let rows = measured.into_rows();
     let outcome = (!rows.is_empty()).then(|| Outcome {
