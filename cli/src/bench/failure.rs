@@ -41,6 +41,8 @@ pub(crate) enum Failure {
     AuthFailed(String),
     #[error("the connection to the server was lost: {0}")]
     Lost(LockError),
+    #[error("the session at the server was lost: {0}")]
+    SessionLost(LockError),
     #[error("the server refused: {0}")]
     Refused(LockError),
     #[error("two held the lock at once: {times} times")]
@@ -65,13 +67,16 @@ impl Failure {
                 "; is one running there? Without --server one is started for the run"
             }
             Self::NoMoreConnections(_) => {
-                ". By default ZooKeeper and zoolet serve take 60 from one address: start the server \
-                 with maxClientCnxns=0 or --max-client-cnxns 0, or measure with fewer clients"
+                ". By default ZooKeeper and zoolet serve take 60 from one address: start the \
+                 server with maxClientCnxns=0 or --max-client-cnxns 0, or measure with fewer clients"
             }
             Self::NoMoreHere => {
-                ": raise the limit of open files, which `ulimit -n` tells, or measure with fewer clients"
+                ": raise the limit of open files, which `ulimit -n` tells, or measure with fewer \
+                 clients"
             }
-            Self::Gone { .. } | Self::Lost(_) => ". What was created may be left",
+            Self::Gone { .. } | Self::Lost(_) | Self::SessionLost(_) => {
+                ". What was created may be left"
+            }
             Self::Exists(_) => "; name a znode that is not: it is deleted at the end",
             Self::NoParent(_) => "; create it, or name another --path",
             Self::Violated { .. } | Self::Oversold { .. } => ". This must never happen",
@@ -90,7 +95,8 @@ impl Failure {
             Self::Violated { .. } | Self::Oversold { .. } | Self::Report { .. } => 1,
             Self::Usage(_) | Self::Tls(_) | Self::Sasl(_) => 2,
             Self::Exists(_) | Self::NoParent(_) => 2,
-            Self::NoServer(..) | Self::Gone { .. } | Self::Lost(_) => 69,
+            Self::NoServer(..) | Self::Gone { .. } => 69,
+            Self::Lost(_) | Self::SessionLost(_) => 69,
             Self::Refused(LockError::Client(error)) if error.is(ErrorCode::NO_AUTH) => 77,
             Self::Refused(_) | Self::Silent { .. } | Self::NoMoreConnections(_) => 70,
             Self::System(_) | Self::NoMoreHere | Self::Certificates(_) | Self::OwnTls(_) => 71,
@@ -103,9 +109,12 @@ impl Failure {
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         match error {
-            LockError::Client(Error::ConnectionLoss { .. } | Error::NotSent { .. }) => {
-                Self::Lost(error)
-            }
+            // A client is closed by the end of a server in this process.
+            LockError::Client(
+                Error::ConnectionLoss { .. } | Error::NotSent { .. } | Error::Closed,
+            ) => Self::Lost(error),
+            // The server has forgotten the session, or was away for longer than it lasts.
+            LockError::Lost(_) | LockError::PlaceLost(_) => Self::SessionLost(error),
             error => Self::Refused(error),
         }
     }
@@ -113,7 +122,11 @@ impl From<LockError> for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        LockError::from(error).into()
+        match error {
+            // Which was no place in line.
+            Error::SessionExpired => Self::SessionLost(LockError::Client(error)),
+            error => LockError::from(error).into(),
+        }
     }
 }
 
@@ -134,5 +147,18 @@ mod tests {
         assert_eq!(failure.to_string(), "/a. b; c is there already");
         assert!(failure.with_cure().starts_with("/a. b; c is there already; name a znode"));
         assert_eq!(Failure::Interrupted.with_cure(), "interrupted");
+    }
+
+    #[test]
+    fn the_end_of_a_session_is_no_refusal() {
+        for (error, expected) in [
+            (Error::SessionExpired, "the session at the server was lost: the session has expired"),
+            (Error::Closed, "the connection to the server was lost: the client is closed"),
+        ] {
+            let failure = Failure::from(error);
+            assert_eq!(failure.to_string(), expected);
+            assert_eq!(failure.exit_code(), ExitCode::from(69), "{failure}");
+            assert!(failure.with_cure().ends_with(". What was created may be left"), "{failure}");
+        }
     }
 }
