@@ -11,6 +11,9 @@ use super::{DirectoryLock, Disk, DiskFile, LockError};
 /// The file in a directory that its user locks. It contains the process id.
 const LOCK_FILE: &str = "zoolet.lock";
 
+/// How often the lock file may be another one than that which was opened.
+const LOCK_TRIES: usize = 10;
+
 /// The bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
@@ -127,9 +130,21 @@ impl Disk for FsDisk {
 impl FsLock {
     fn take(directory: &Path) -> Result<Self, LockError> {
         let path = directory.join(LOCK_FILE);
+        for _ in 0..LOCK_TRIES {
+            if let Some(lock) = Self::of(Self::open(&path)?, &path)? {
+                return Ok(lock);
+            }
+        }
+        Err(io::Error::other(format!("{LOCK_FILE} is replaced again and again")).into())
+    }
+
+    fn open(path: &Path) -> io::Result<File> {
         // Not truncated before it is locked, because it contains the process id of its owner.
-        let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+    }
+
+    /// Locks the file; `None` if its owner has deleted it meanwhile: the next process would lock another.
+    fn of(file: File, path: &Path) -> Result<Option<Self>, LockError> {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -140,9 +155,13 @@ impl FsLock {
             }
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
-        file.set_len(0)?;
-        writeln!(file, "{}", std::process::id())?;
-        Ok(Self { file })
+        let mut lock = Self { file };
+        if !is_at(&lock.file, path)? {
+            return Ok(None);
+        }
+        lock.file.set_len(0)?;
+        writeln!(lock.file, "{}", std::process::id())?;
+        Ok(Some(lock))
     }
 }
 
@@ -217,6 +236,23 @@ fn number_of(_metadata: &fs::Metadata) -> u64 {
     0
 }
 
+/// Whether an open file is still the one at its path.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let opened = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (opened.dev(), opened.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(unix))]
+fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,6 +304,23 @@ mod tests {
         drop(lock);
         FsDisk.lock(&directory).unwrap();
         drop(of_the_child);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_lock_file_that_was_deleted_since_it_was_opened_is_not_locked() {
+        let directory = format!("zoolet-unlinked-{}", std::process::id());
+        let directory = std::env::temp_dir().join(directory);
+        fs::create_dir_all(&directory).unwrap();
+        let path = directory.join(LOCK_FILE);
+        let opened = FsLock::open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(FsLock::of(opened.try_clone().unwrap(), &path).unwrap().is_none());
+        let lock = FsLock::take(&directory).unwrap();
+        assert!(FsLock::of(opened, &path).unwrap().is_none());
+        FsDisk.lock(&directory).unwrap_err();
+        drop(lock);
         fs::remove_dir_all(directory).unwrap();
     }
 }
