@@ -94,7 +94,8 @@ enum Command {
     ///
     /// Data, access control lists and kinds are kept; zxids, versions and times are new. Ephemerals
     /// are left out, since their sessions are not there. What exists already gets the new data. If a
-    /// line is wrong, a data directory that the command has created is deleted again.
+    /// line is wrong, a data directory that the command has created is deleted again; of an empty
+    /// one, zoolet.lock stays.
     Import(transfer::Import),
 
     /// Put everything into one snapshot, read it again, and delete all other files of the server

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use zoolet_client::{Client, Parents};
-use zoolet_protocol::{CreateMode, ErrorCode, ZPath};
+use zoolet_protocol::{CreateMode, ErrorCode, ZPath, Zxid};
 use zoolet_server::storage::Inspection;
 use zoolet_server::{Config, Server, Settings};
 
@@ -143,13 +143,16 @@ impl Import {
         let mut count = Count::default();
         let done = self.put_all(&server, input, &mut count).await;
         server.shutdown().await;
-        let Count { imported, ephemerals } = count;
+        let Count { imported, ephemerals, began_with_nothing } = count;
         if let Err(error) = done {
+            let fresh = fresh.filter(|_| began_with_nothing);
             let left = match fresh.map(|fresh| fresh.delete()) {
-                Some(Ok(())) => "nothing is imported, and the directory is as it was".to_owned(),
-                Some(Err(_)) | None => {
-                    format!("imported until then: {}", counted(imported, "znode"))
+                Some(Ok(())) => "nothing is imported, and no data is left".to_owned(),
+                Some(Err(error)) => {
+                    let directory = self.directories.data_dir.display();
+                    format!("what was created could not be deleted ({error}); look at {directory}")
                 }
+                None => format!("imported until then: {}", counted(imported, "znode")),
             };
             return Err(DataError::Import { error: Box::new(error), left });
         }
@@ -167,6 +170,10 @@ impl Import {
     ) -> Result<(), DataError> {
         let client = Client::connect(server.dialer()).await?;
         client.authenticate(SUPER.0, SUPER.1).await?;
+        // Another server may have come and gone since this process looked. The session is the first
+        // transaction of a server that began with nothing.
+        let (_, zxid) = client.exists_with_zxid("/").await?;
+        count.began_with_nothing = zxid <= Zxid(1);
         let counter = counter("znodes", false);
         for (number, text) in (1..).zip(input.lines()) {
             let at = |what: String| DataError::Line { line: number, what };
@@ -195,6 +202,8 @@ impl Import {
 struct Count {
     imported: u64,
     ephemerals: u64,
+    /// Whether the server was without data at its start.
+    began_with_nothing: bool,
 }
 
 /// Creates a znode, or sets the data and the access control list of an existing one.
