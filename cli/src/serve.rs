@@ -114,7 +114,7 @@ impl Serve {
         }
         let options = match &self.config {
             Some(path) => {
-                let ZooCfg { mut options, remarks } = ZooCfg::read(path)?;
+                let ZooCfg { mut options, remarks } = ZooCfg::read(path, &self.options.storage)?;
                 for remark in remarks {
                     tracing::warn!("{remark}");
                 }

@@ -19,6 +19,7 @@ use self::inert::Reason;
 pub(crate) use self::properties::written;
 use self::properties::{BadEscape, Property};
 use crate::server_options::ServerOptions;
+use crate::server_options::storage::StorageOptions;
 use crate::server_options::values::{self, BadValue, HostPort};
 
 /// The contents of a file.
@@ -30,13 +31,13 @@ pub(crate) struct ZooCfg {
 }
 
 impl ZooCfg {
-    /// Reads a file.
+    /// Reads a file. The options that are given override it.
     ///
     /// # Errors
     ///
     /// [`ZooCfgError`] tells of every line that cannot be used.
-    pub(crate) fn read(path: &Path) -> Result<Self, ZooCfgError> {
-        Self::default().read_over(path)
+    pub(crate) fn read(path: &Path, given: &StorageOptions) -> Result<Self, ZooCfgError> {
+        Self::default().parse(path, &read_text(path)?, given)
     }
 
     /// Reads a file, whose keys override what is set already.
@@ -55,7 +56,11 @@ impl ZooCfg {
     ///
     /// As [`ZooCfg::read`].
     pub(crate) fn parse_over(self, path: &Path, text: &str) -> Result<Self, ZooCfgError> {
-        let mut reader = Reader::new(path);
+        self.parse(path, text, &StorageOptions::default())
+    }
+
+    fn parse(self, path: &Path, text: &str, given: &StorageOptions) -> Result<Self, ZooCfgError> {
+        let mut reader = Reader::new(path, given);
         (reader.options, reader.remarks) = (self.options, self.remarks);
         reader.read(text);
         if let Some(dynamic) = reader.dynamic_config_file.take() {
@@ -135,6 +140,8 @@ impl fmt::Display for Lines<'_> {
 /// The state of reading.
 struct Reader<'a> {
     path: &'a Path,
+    /// The options that override the file.
+    given: &'a StorageOptions,
     options: ServerOptions,
     servers: BTreeMap<String, (PathBuf, Property)>,
     dynamic_config_file: Option<PathBuf>,
@@ -150,9 +157,10 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(path: &'a Path) -> Self {
+    fn new(path: &'a Path, given: &'a StorageOptions) -> Self {
         Self {
             path,
+            given,
             options: ServerOptions::default(),
             servers: BTreeMap::new(),
             dynamic_config_file: None,
@@ -252,16 +260,17 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether a misspelt directory stops the start: a server that went on would keep nothing, or not where
-    /// it is looked for. Where the file has the directory too, another key is another property of a user,
-    /// which ZooKeeper accepts, unless the two are written almost the same.
+    /// it is looked for. An option decides alone. Where the file has the data directory too, or needs no
+    /// directory of the logs, another key is another property of a user, which ZooKeeper accepts, unless the
+    /// two are written almost the same.
     fn like_directories(&mut self) {
         for (property, similar) in std::mem::take(&mut self.like_directories) {
-            let storage = &self.options.storage;
-            let directory = match similar {
-                "dataDir" => &storage.data_dir,
-                _ => &storage.data_log_dir,
+            let (given, is_needed) = match similar {
+                "dataDir" => (&self.given.data_dir, self.options.storage.data_dir.is_none()),
+                _ => (&self.given.data_log_dir, false),
             };
-            if directory.is_some() && plain(bare(&property.key)) != plain(similar) {
+            let is_meant = is_needed || plain(bare(&property.key)) == plain(similar);
+            if given.is_some() || !is_meant {
                 self.suggest(&property, similar);
             } else {
                 let Property { line, key, .. } = property;

@@ -183,7 +183,8 @@ const BEGIN: &str = "# Configuration
 
 `zoolet serve --config FILE` reads ZooKeeper's `zoo.cfg`. Each key can be written with or without the prefix
 `zookeeper.`. Options of the command override the file. A bad value stops the start, with its line, and so does a
-misspelt `dataDir` or `dataLogDir`. Other unknown keys and unknown four-letter words are warned of.
+misspelt `dataDir`, or a `dataLogDir` with other capitals or signs, unless the option is given. Other unknown keys
+and unknown four-letter words are warned of.
 
 A test writes this page from the tables of the program, and fails when it is not up to date.
 

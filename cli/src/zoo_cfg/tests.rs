@@ -14,7 +14,12 @@ use crate::server_options::admin::AdminOptions;
 use crate::server_options::storage::{self, Purge, StorageOptions};
 
 fn read(text: &str) -> Result<ZooCfg, String> {
-    let mut reader = Reader::new(Path::new("zoo.cfg"));
+    read_beside(text, &StorageOptions::default())
+}
+
+/// With these options of the command.
+fn read_beside(text: &str, given: &StorageOptions) -> Result<ZooCfg, String> {
+    let mut reader = Reader::new(Path::new("zoo.cfg"), given);
     reader.read(text);
     reader.finish().map_err(|error| error.to_string())
 }
@@ -427,6 +432,28 @@ fn a_key_that_resembles_a_directory_that_is_given_is_another_property() {
     for line in ["data_dir=/z", "datalogdir=/z"] {
         let error = read(&format!("{line}\n{given}")).unwrap_err();
         assert!(error.contains("the data would be elsewhere"), "{error}");
+    }
+    // A file needs no directory of the logs.
+    let told = "zoo.cfg:1: unknown key \"dataLogDirSize\"; did you mean dataLogDir?";
+    assert_eq!(remarks("dataLogDirSize=1\ndataDir=/x"), [told]);
+}
+
+#[test]
+fn a_misspelt_directory_does_not_matter_beside_its_option() {
+    let storage = |data_dir: Option<&str>, data_log_dir: Option<&str>| StorageOptions {
+        data_dir: data_dir.map(Into::into),
+        data_log_dir: data_log_dir.map(Into::into),
+        ..StorageOptions::default()
+    };
+    let (data, logs) = (storage(Some("/x"), None), storage(None, Some("/y")));
+    for (line, given, other) in
+        [("datadir", &data, &logs), ("dataDri", &data, &logs), ("datalogdir", &logs, &data)]
+    {
+        let text = format!("clientPort=1\n{line}=/z");
+        let remarks = read_beside(&text, given).unwrap().remarks;
+        let told = format!("zoo.cfg:2: unknown key \"{line}\"; did you mean ");
+        assert!(remarks.len() == 1 && remarks[0].starts_with(&told), "{remarks:?}");
+        read_beside(&text, other).unwrap_err();
     }
 }
 
