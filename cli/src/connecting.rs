@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+pub(crate) use zoolet_client::PERHAPS_TOO_MANY;
 use zoolet_client::{Builder, ConnectError};
 
 /// How long connecting may take before a person is told about it.
 const TELL_AFTER: Duration = Duration::from_secs(1);
-
-/// Why a server may close a connection without a word: nothing tells that from other causes.
-pub(crate) const PERHAPS_TOO_MANY: &str = "It may have all the connections from this address that its maxClientCnxns allows, by default 60";
 
 /// What the attempts to connect have met so far.
 #[derive(Debug, Clone, Default)]
@@ -24,10 +22,12 @@ impl Attempts {
         builder.on_failed_attempt(move |cause| *last.lock() = Some(cause.clone()))
     }
 
-    /// Why the last attempt failed, in parentheses. The first goes on for seconds if nothing answers it.
+    /// Why the last attempt failed, in parentheses. Before one has failed: nothing has answered so far.
     pub(crate) fn last(&self) -> String {
-        let last = self.0.lock();
-        last.as_ref().map_or_else(|| " (nothing answers)".to_owned(), |cause| format!(" ({cause})"))
+        match &*self.0.lock() {
+            Some(cause) => format!(" ({cause})"),
+            None => " (nothing has answered yet)".to_owned(),
+        }
     }
 
     /// Tells once that there is no connection yet, and goes on for ever: to be dropped when there is one.

@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use super::subscription::Subscription;
 
+/// Why a server may close a connection without a word: nothing tells that from other causes.
+#[doc(hidden)]
+pub const PERHAPS_TOO_MANY: &str = "It may have all the connections from this address that its maxClientCnxns allows, by default 60";
+
 /// Why the last attempt to connect to a server failed.
 ///
 /// ```

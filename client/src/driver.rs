@@ -29,7 +29,7 @@ use zoolet_protocol::{Dial, Received, Transport, Xid};
 
 use super::call::Outcome;
 use super::clock::{Instant, now};
-use super::connecting::{ConnectError, Failure, Failures};
+use super::connecting::{ConnectError, Failure, Failures, PERHAPS_TOO_MANY};
 use super::frames::Frames;
 use super::proof::Servers;
 use super::random::Random;
@@ -572,9 +572,8 @@ async fn connect_once(shared: &Arc<Shared>, dialer: &dyn Dial) -> Option<Result<
     } else if let Some(fault) = shared.inner.lock().fault.take() {
         Err(fault.into())
     } else {
-        let text = "the connection ended before a session was opened; is it a ZooKeeper server? It may \
-                    have all the connections from this address that its maxClientCnxns allows, by default 60";
-        Err(ConnectError::Closed(text.to_owned()))
+        let text = "the connection ended before a session was opened; is it a ZooKeeper server?";
+        Err(ConnectError::Closed(format!("{text} {PERHAPS_TOO_MANY}")))
     })
 }
 

@@ -84,6 +84,8 @@ use zoolet_protocol::{Acl, OpCode, Password, Response, SessionId, ZPath};
 pub use self::builder::Builder;
 use self::call::{Answer, Call, Outcome};
 pub use self::connecting::ConnectError;
+#[doc(hidden)]
+pub use self::connecting::PERHAPS_TOO_MANY;
 use self::connecting::{FailedAttempt, Failure};
 pub use self::create::{Create, Created, Parents};
 use self::defaults::Defaults;
