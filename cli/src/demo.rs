@@ -245,5 +245,5 @@ woken. Everything is done below one znode, which is deleted at the end, also aft
 
 Exit status: 0 if the locks did their duty, 1 if more was sold than there was under one of them or
 the results cannot be printed, 2 if the arguments are wrong, 69 if there is no server or the
-connection to it was lost, 70 if the server refused, 71 if the system
-refused what this needs, 130 after Ctrl-C.";
+connection to it was lost, 70 if the server refused, 71 if the system refused what this needs, 130
+after Ctrl-C.";

@@ -204,8 +204,8 @@ how to allow them.
 
 Exit status: 0 if there is nothing but notices, 1 with a warning, 3 with a critical finding, 4 if
 the servers or the path cannot be read, 2 if the command line is wrong, 73 if the report or the page
-cannot be written. A server of several that
-does not answer is a warning. What servers refuse by their settings is told and changes nothing.
+cannot be written. A server of several that does not answer is a warning. What servers refuse by
+their settings is told and changes nothing.
 
 Examples:
   zoolet doctor zk1.example,zk2.example,zk3.example
