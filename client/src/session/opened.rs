@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use zoolet_protocol::{ConnectResponse, Password, SessionId};
+use bytes::BytesMut;
+use zoolet_protocol::{
+    ConnectResponse, ErrorCode, Password, ReplyHeader, Response, SessionId, Xid, Zxid, encode_reply,
+};
 
 use super::{Options, Session, encoded};
 use crate::clock::{Instant, SuspensionClock};
@@ -26,6 +29,14 @@ pub(super) fn options(timeout: Duration, suspension: SuspensionClock) -> Options
     }
 }
 
+/// A session that is connected.
+pub(super) fn connected(at: Instant) -> Session {
+    let suspension = SuspensionClock::new(|| Duration::ZERO);
+    let mut session = Session::new(options(TIMEOUT, suspension), at);
+    shake_hands(&mut session, TIMEOUT, at);
+    session
+}
+
 /// A connection to a server of an ensemble, whose handshake is answered at once.
 pub(super) fn shake_hands(session: &mut Session, timeout: Duration, at: Instant) {
     session.handle_connected(Servers::PerhapsEnsemble, at);
@@ -43,4 +54,12 @@ pub(super) fn answer_handshake(session: &mut Session, timeout: Duration, at: Ins
     };
     session.handle_frame(encoded(&response), at).expect("it is a handshake");
     while session.poll_transmit().is_some() {}
+}
+
+/// Answers a request without a body.
+pub(super) fn answer(session: &mut Session, xid: Xid, err: ErrorCode, at: Instant) {
+    let header = ReplyHeader { xid, zxid: Zxid(1), err };
+    let mut reply = BytesMut::new();
+    encode_reply(&header, &Response::Empty, &mut reply);
+    session.handle_frame(reply.freeze(), at).expect("it is an answer");
 }

@@ -14,25 +14,13 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use bytes::Bytes;
+    use zoolet_protocol::{ErrorCode, Lookup, OpCode, Read, Request, Xid, decode_request};
 
-    use bytes::{Bytes, BytesMut};
-    use zoolet_protocol::{
-        ErrorCode, Lookup, OpCode, Read, ReplyHeader, Request, Response, Xid, Zxid, decode_request,
-        encode_reply,
-    };
-
-    use super::super::opened::{TIMEOUT, options, shake_hands};
+    use super::super::opened::{TIMEOUT, answer, connected};
     use super::super::{Session, Submission};
     use crate::call::Call;
-    use crate::clock::{Instant, SuspensionClock, now};
-
-    fn connected(at: Instant) -> Session {
-        let suspension = SuspensionClock::new(|| Duration::ZERO);
-        let mut session = Session::new(options(TIMEOUT, suspension), at);
-        shake_hands(&mut session, TIMEOUT, at);
-        session
-    }
+    use crate::clock::{Instant, now};
 
     /// Sends a request and a ping, and returns their xids.
     fn ask(session: &mut Session, at: Instant) -> Vec<Xid> {
@@ -43,13 +31,6 @@ mod tests {
         std::iter::from_fn(|| session.poll_transmit()).map(xid).collect()
     }
 
-    fn answer(session: &mut Session, xid: Xid, at: Instant) {
-        let header = ReplyHeader { xid, zxid: Zxid(1), err: ErrorCode::NO_NODE };
-        let mut reply = BytesMut::new();
-        encode_reply(&header, &Response::Empty, &mut reply);
-        session.handle_frame(reply.freeze(), at).expect("it is an answer");
-    }
-
     #[test]
     fn the_wait_begins_with_the_last_answer_however_the_answers_come() {
         let start = now();
@@ -58,9 +39,9 @@ mod tests {
         let xids = ask(&mut session, at);
         assert!(xids.len() == 2 && xids[0] == Xid::PING, "{xids:?}");
         assert!(!session.poll_wait());
-        answer(&mut session, xids[0], at);
+        answer(&mut session, xids[0], ErrorCode::OK, at);
         assert!(!session.poll_wait(), "another answer is to come");
-        answer(&mut session, xids[1], at);
+        answer(&mut session, xids[1], ErrorCode::NO_NODE, at);
         assert_eq!([session.poll_wait(), session.poll_wait()], [true, false]);
     }
 
@@ -70,7 +51,7 @@ mod tests {
         let mut session = connected(start);
         let at = start + TIMEOUT / 2;
         let xids = ask(&mut session, at);
-        answer(&mut session, xids[0], at);
+        answer(&mut session, xids[0], ErrorCode::OK, at);
         session.handle_disconnected();
         assert!(!session.poll_wait());
     }

@@ -3,26 +3,17 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use zoolet_protocol::{
-    Auth, ErrorCode, Expect, Lookup, OpCode, Read, ReplyHeader, Request, Response, Watch, Xid,
-    Zxid, decode_request, encode_reply,
+    Auth, ErrorCode, Expect, Lookup, OpCode, Read, Request, Watch, Xid, decode_request,
 };
 
-use super::super::opened::{SESSION, TIMEOUT, options, shake_hands};
+use super::super::opened::{SESSION, TIMEOUT, answer, connected};
 use super::super::{Session, Submission, WatchRegistration};
 use crate::call::{Answer, Call, Outcome};
-use crate::clock::{Instant, SuspensionClock, now};
+use crate::clock::{Instant, now};
 use crate::watches::{EventQueue, WatchKind};
-
-fn connected(at: Instant) -> Session {
-    let suspension = SuspensionClock::new(|| Duration::ZERO);
-    let mut session = Session::new(options(TIMEOUT, suspension), at);
-    shake_hands(&mut session, TIMEOUT, at);
-    session
-}
 
 /// Asks for something, and returns where its outcome comes.
 fn exists(session: &mut Session, at: Instant) -> Arc<Call> {
@@ -43,13 +34,6 @@ fn sent(session: &mut Session) -> Vec<(OpCode, Xid)> {
     let next = || session.poll_transmit();
     let header = |frame: Bytes| decode_request(&frame).expect("it is legal").0;
     std::iter::from_fn(next).map(header).map(|header| (header.op, header.xid)).collect()
-}
-
-fn answer(session: &mut Session, xid: Xid, err: ErrorCode, at: Instant) {
-    let header = ReplyHeader { xid, zxid: Zxid(1), err };
-    let mut reply = BytesMut::new();
-    encode_reply(&header, &Response::Empty, &mut reply);
-    session.handle_frame(reply.freeze(), at).expect("it is an answer");
 }
 
 fn outcome(call: &Arc<Call>) -> Option<Outcome> {
