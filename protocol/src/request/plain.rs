@@ -110,21 +110,25 @@ impl<'a> PlainWrite<'a> {
     /// The longest payload of one.
     pub const BYTES_MAX: usize = 1 << 10;
 
-    /// Whether the payload of a frame is short enough and has the operation code of one.
+    /// Whether the payload of a frame is short enough and has the operation code of one, and a create
+    /// everyone in its list.
     #[must_use]
     pub fn is_announced_by(payload: &[u8]) -> bool {
         let op = payload.get(4..).and_then(|rest| rest.first_chunk());
-        let op = op.map(|op| OpCode(i32::from_be_bytes(*op)));
         payload.len() <= Self::BYTES_MAX
-            && matches!(
-                op,
-                Some(OpCode::CREATE | OpCode::CREATE2 | OpCode::DELETE | OpCode::SET_DATA)
-            )
+            && match op.map(|op| OpCode(i32::from_be_bytes(*op))) {
+                // The flags follow the list.
+                Some(OpCode::CREATE | OpCode::CREATE2) => payload
+                    .split_last_chunk::<4>()
+                    .is_some_and(|(list, _)| list.ends_with(EVERYONE)),
+                op => matches!(op, Some(OpCode::DELETE | OpCode::SET_DATA)),
+            }
     }
 
     /// Decodes a payload that is a part of `frame`. `None` if it is another request, or none, or longer than
-    /// [`PlainWrite::BYTES_MAX`], or has a path that is null or not in UTF-8, or another list than one entry
-    /// for everyone: [`decode_request`](crate::decode_request) tells.
+    /// [`PlainWrite::BYTES_MAX`], or has a path that is null or not in UTF-8, or is a create with another list
+    /// than one entry for everyone, or with bytes after its flags: [`decode_request`](crate::decode_request)
+    /// tells.
     ///
     /// # Panics
     ///
@@ -145,6 +149,9 @@ impl<'a> PlainWrite<'a> {
                 let of_everyone = Permissions(int(&mut rest)?);
                 rest = rest.strip_prefix(EVERYONE).filter(|_| is_single)?;
                 let flags = CreateFlags(int(&mut rest)?);
+                if !rest.is_empty() {
+                    return None;
+                }
                 PlainChange::Create { kind, data, of_everyone, flags }
             }
             OpCode::DELETE => PlainChange::Delete { version: int(&mut rest)?.into() },
@@ -154,7 +161,7 @@ impl<'a> PlainWrite<'a> {
             }
             _ => return None,
         };
-        // As in every request, bytes after the last field are ignored.
+        // As in every request, bytes after the last field of the others are ignored.
         Some(Self { header: RequestHeader { xid, op }, path, change })
     }
 }

@@ -310,6 +310,11 @@ mod tests {
         let counts = create("/zookeeper/quota/a/zookeeper_stats", 0, 5);
         assert_eq!(is_plain(&counts), (true, false));
         assert_eq!(is_plain(&cut()), (true, false));
+        let acl = Some(vec![Acl::creator_all()]);
+        let (kind, flags) = (CreateKind::Create, CreateFlags(0));
+        let create = Create { kind, path: "/a".into(), data: None, acl, flags };
+        let of_its_creator = request(Request::Write(Write::Op(MultiOp::Create(create))));
+        assert_eq!(is_plain(&of_its_creator), (false, false));
         assert_eq!(is_plain(&watch("/a")), (false, false));
     }
 }
