@@ -159,7 +159,7 @@ pub struct ZPath(Arc<str>);
 impl PartialEq for ZPath {
     /// Clones are seen to be equal without a look at their text, which in a large tree no cache holds.
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+        self.is_clone_of(other) || self.0 == other.0
     }
 }
 
@@ -174,6 +174,21 @@ impl ZPath {
     #[must_use]
     pub fn root() -> Self {
         Self("/".into())
+    }
+
+    /// Whether the two share one allocation.
+    ///
+    /// ```
+    /// use zoolet_protocol::ZPath;
+    ///
+    /// let path = ZPath::parse("/a")?;
+    /// assert!(path.clone().is_clone_of(&path));
+    /// assert!(!ZPath::parse("/a")?.is_clone_of(&path));
+    /// # Ok::<(), zoolet_protocol::PathError>(())
+    /// ```
+    #[must_use]
+    pub fn is_clone_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Validates a path.

@@ -162,7 +162,9 @@ impl<D: Derived> SortedPaths<D> {
     /// [`SortedPaths::remove`] with what all chunks share.
     pub(crate) fn remove_in(&mut self, path: &ZPath, shared: &mut D::Shared) -> bool {
         let place = self.at_an_end(path).or_else(|| self.at_last(path));
-        let Some((index, place)) = place.or_else(|| self.place_of(path)) else { return false };
+        let Some((index, place)) = place.or_else(|| self.place_of_clone(path)) else {
+            return false;
+        };
         self.last = LastPlace::new(index, place);
         let paths = self.chunks[index].paths_mut(shared);
         if place + 1 == paths.len() {
@@ -199,6 +201,15 @@ impl<D: Derived> SortedPaths<D> {
     fn place_of(&self, path: &str) -> Option<(usize, usize)> {
         let index = self.chunk_of(path);
         Some((index, search_in(self.chunks.get(index)?.paths(), path).ok()?))
+    }
+
+    /// [`SortedPaths::place_of`] of a path that is mostly a clone of the one in the set. Such a one is
+    /// found without a look at the texts of others, which in a large tree no cache holds.
+    fn place_of_clone(&self, path: &ZPath) -> Option<(usize, usize)> {
+        let index = self.chunk_of(path);
+        let paths = self.chunks.get(index)?.paths();
+        let clone = paths.iter().position(|other| other.is_clone_of(path));
+        Some((index, clone.or_else(|| search_in(paths, path).ok())?))
     }
 
     /// Removes all paths. Of the memory it keeps that of a few.
