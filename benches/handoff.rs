@@ -10,6 +10,9 @@
 //! except for 10,000 over TCP, of which ten share one. Server and clients run on one thread.
 //!
 //! In the line of the read-write lock, writers and readers alternate. The semaphore has one permit.
+//!
+//! The floor of a hand-over is the wake-up of one of as many tasks, each of which is woken as seldom as a member
+//! gets the lock.
 
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
@@ -79,6 +82,9 @@ fn uncontended(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// The floor of a hand-over among as many: a wake-up in the line of the mutex, in turn with the hand-overs.
+const IN_RHYTHM: &str = "wake-up in this line";
+
 /// The most hand-overs that are measured. After each the last holder enters the line again, which takes the
 /// longer the longer the line is.
 fn turns_max(waiters: usize) -> u64 {
@@ -112,6 +118,12 @@ fn hand_over(criterion: &mut Criterion) {
                     let contest = contest.get_or_insert_with(|| Contest::new(setting));
                     b.iter_custom(|count| {
                         contest.time(count, turns_max(waiters), |turn| turn.next)
+                    });
+                });
+                let Some(contest) = contest.as_mut().filter(|_| kind == "mutex") else { continue };
+                group.bench_function(BenchmarkId::new(IN_RHYTHM, waiters), |b| {
+                    b.iter_custom(|count| {
+                        contest.time(count, turns_max(waiters), |turn| turn.wake_up)
                     });
                 });
             }

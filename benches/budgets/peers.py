@@ -157,6 +157,7 @@ FLOORS = {
     "fan-out-floor": ("bare", "bare writes"),
     "answers": ("zookeeper", "bare answers"),
     "plain-tree": ("zookeeper", "a plain tree"),
+    "exact-tree": ("zookeeper", "an exact tree"),
 }
 
 

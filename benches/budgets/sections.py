@@ -54,8 +54,8 @@ class Run:
         return [peers.zoolet(self.binary), *apaches]
 
     def floors(self):
-        """What answers ZooKeeper's requests with nothing behind it, and with a plain tree."""
-        return [peers.floor(self.load, name) for name in ("answers", "plain-tree")]
+        """What answers ZooKeeper's requests with nothing behind it, and with trees."""
+        return [peers.floor(self.load, name) for name in ("answers", "plain-tree", "exact-tree")]
 
     def warm_zookeepers(self):
         """The same, for a measurement that is too short to warm up Java by itself."""
@@ -215,8 +215,8 @@ def sleeping(run):
 
 
 def in_process(run):
-    run.section("in process: acquire and release, and to the next of 10, 100, 1,000 (suite handoff)")
-    rows = r"wake-up|acquire and release/mutex/in process|in process/mutex/(10|100|1000)$"
+    run.section("in process: acquire and release, and to the next of 10, 100, 1,000, beside a wake-up in that line (suite handoff)")
+    rows = r"floor/wake-up|acquire and release/mutex/in process|in process/(mutex|wake-up in this line)/(10|100|1000)$"
     quick = ["--noplot", "--warm-up-time", "0.3", "--measurement-time", "1", "--nresamples", "2000"]
     print_of(suite(SUITES["in-process"]) + ["--", rows, *quick], "", "time:")
 

@@ -43,6 +43,9 @@ pub struct Turn {
     pub next: Duration,
     /// Until all other members, the last holder among them, waited again.
     pub all: Duration,
+    /// What the wake-up of a task took afterwards. There are as many such tasks as members, and each is woken as
+    /// seldom as a member gets the lock.
+    pub wake_up: Duration,
 }
 
 struct Held {
@@ -99,6 +102,7 @@ struct Line {
     members: Vec<mpsc::UnboundedSender<()>>,
     holders: mpsc::UnboundedReceiver<Held>,
     held: Option<Held>,
+    sleepers: Sleepers,
     /// The number of watches when all members wait.
     watches: usize,
 }
@@ -133,7 +137,8 @@ impl Line {
         }
         let first = holders.recv().await;
         let shared = if clients.len() < members.len() { clients } else { Vec::new() };
-        Self { server, shared, members, holders, held: first, watches: 0 }
+        let sleepers = Sleepers::new(members.len());
+        Self { server, shared, members, holders, held: first, sleepers, watches: 0 }
     }
 
     /// The number of watches: by the server's count, or by the clients' count where members share clients,
@@ -181,6 +186,34 @@ impl Line {
             // The requests of the client may still be in flight to the server.
             client.sync("/").await.expect("the server is there");
         }
-        Turn { next, all }
+        let next_member = self.held.as_ref().map_or(0, |held| held.member);
+        Turn { next, all, wake_up: self.sleepers.wake(next_member).await }
+    }
+}
+
+/// A task for each member that does nothing but wake: the floor of a hand-over. It is woken as seldom as the
+/// member gets the lock, after the same work of all others.
+struct Sleepers {
+    tasks: Vec<mpsc::UnboundedSender<()>>,
+    woken: mpsc::UnboundedReceiver<Instant>,
+}
+
+impl Sleepers {
+    fn new(count: usize) -> Self {
+        let (told, woken) = mpsc::unbounded_channel();
+        let sleeper = |_| {
+            let ((wake, mut awake), told) = (mpsc::unbounded_channel(), told.clone());
+            tokio::spawn(async move {
+                while awake.recv().await.is_some() && told.send(Instant::now()).is_ok() {}
+            });
+            wake
+        };
+        Self { tasks: (0..count).map(sleeper).collect(), woken }
+    }
+
+    async fn wake(&mut self, member: usize) -> Duration {
+        let start = Instant::now();
+        self.tasks[member].send(()).expect("it sleeps");
+        self.woken.recv().await.expect("it wakes") - start
     }
 }

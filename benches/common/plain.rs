@@ -1,5 +1,8 @@
 //! Floors of a ZooKeeper server: what it takes to read its requests and to write as many bytes as it
-//! answers, with nothing behind it, or with a plain tree.
+//! answers, with nothing behind it, with a plain tree, or with a tree that answers right.
+
+mod exact_tree;
+mod plain_tree;
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,14 +10,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use hashbrown::HashMap;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use zoolet::protocol::{
-    ConnectRequest, ConnectResponse, Encode as _, ErrorCode, OpCode, Password, SessionId,
+    ConnectRequest, ConnectResponse, Encode as _, ErrorCode, OpCode, Password, SessionId, Stat,
     decode_all,
 };
 
+use self::exact_tree::ExactTree;
+use self::plain_tree::PlainTree;
 use crate::connections;
 use crate::requests::DATA;
 
@@ -27,6 +31,10 @@ pub enum Behind {
     /// sessions, watches, lists of children and access control, and checks nothing that the client could
     /// have done wrong.
     PlainTree,
+    /// A hash table of znodes with their Stats and the names of their children, and the ephemerals of each
+    /// session: what a server must keep so that each of its answers is right. It checks paths, versions and
+    /// what exists. It knows no watches, access control, quotas, order of names, log and expiry.
+    ExactTree,
 }
 
 /// The longest frame that is read.
@@ -35,6 +43,7 @@ const FRAME_BYTES_MAX: usize = 1 << 20;
 const READ_BYTES: usize = 8 << 10;
 /// The digits of a sequence number.
 const DIGITS: usize = 10;
+const EPHEMERAL: i32 = 1;
 const SEQUENTIAL: i32 = 2;
 
 /// Answers a client of ZooKeeper on the runtime that `zoolet serve` has, until stdin ends. It knows
@@ -46,33 +55,35 @@ const SEQUENTIAL: i32 = 2;
 ///
 /// Those of the system.
 pub fn serve(behind: Behind, tell: impl FnOnce(SocketAddr)) -> io::Result<()> {
-    let tree = (behind == Behind::PlainTree).then(Arc::<Mutex<Tree>>::default);
-    connections::serve(tell, |socket| converse(socket, tree.clone()))
+    match behind {
+        Behind::Nothing => connections::serve(tell, |socket| converse(socket, Nothing::default())),
+        Behind::PlainTree => {
+            let tree = Arc::<Mutex<PlainTree>>::default();
+            connections::serve(tell, |socket| converse(socket, Arc::clone(&tree)))
+        }
+        Behind::ExactTree => {
+            let tree = Arc::<Mutex<ExactTree>>::default();
+            connections::serve(tell, |socket| converse(socket, Arc::clone(&tree)))
+        }
+    }
 }
 
-async fn converse(mut socket: TcpStream, tree: Option<Arc<Mutex<Tree>>>) -> io::Result<()> {
+async fn converse(mut socket: TcpStream, mut behind: impl Answering) -> io::Result<()> {
     let (mut input, mut output) = (BytesMut::new(), BytesMut::new());
-    let mut nothing = Nothing::default();
-    let mut is_attached = false;
+    let mut session = None;
     loop {
         input.reserve(READ_BYTES);
         if socket.read_buf(&mut input).await? == 0 {
             return Ok(());
         }
         let mut unread = &input[..];
-        if !is_attached && let Some(handshake) = next_frame(&mut unread)? {
-            welcome(handshake, &mut output)?;
-            is_attached = true;
+        if session.is_none()
+            && let Some(handshake) = next_frame(&mut unread)?
+        {
+            session = Some(welcome(handshake, &mut output)?);
         }
-        if is_attached {
-            let answered = match &tree {
-                None => answer_all(&mut unread, &mut nothing, &mut output),
-                Some(tree) => {
-                    let mut tree = tree.lock().unwrap_or_else(PoisonError::into_inner);
-                    answer_all(&mut unread, &mut *tree, &mut output)
-                }
-            };
-            answered?;
+        if let Some(session) = session {
+            behind.answer_all(&mut unread, session, &mut output)?;
         }
         let read = input.len() - unread.len();
         input.advance(read);
@@ -100,7 +111,7 @@ fn unreadable() -> io::Error {
 }
 
 /// Answers a handshake with a session that nothing depends on.
-fn welcome(handshake: &[u8], output: &mut BytesMut) -> io::Result<()> {
+fn welcome(handshake: &[u8], output: &mut BytesMut) -> io::Result<SessionId> {
     static LAST: AtomicI64 = AtomicI64::new(0);
     let asked: ConnectRequest =
         decode_all(&Bytes::copy_from_slice(handshake)).map_err(io::Error::other)?;
@@ -114,24 +125,73 @@ fn welcome(handshake: &[u8], output: &mut BytesMut) -> io::Result<()> {
     };
     output.put_i32(i32::try_from(response.encoded_len()).map_err(io::Error::other)?);
     response.encode(output);
-    Ok(())
+    Ok(session)
 }
 
-/// Answers all whole requests.
-fn answer_all(input: &mut &[u8], kept: &mut impl Kept, output: &mut BytesMut) -> io::Result<()> {
-    while let Some(frame) = next_frame(input)? {
-        answer(frame, kept, output).ok_or_else(unreadable)?;
+/// Answers requests.
+trait Answering {
+    /// Answers all whole requests of a session.
+    fn answer_all(
+        &mut self,
+        input: &mut &[u8],
+        session: SessionId,
+        output: &mut BytesMut,
+    ) -> io::Result<()>;
+}
+
+impl Answering for Nothing {
+    fn answer_all(
+        &mut self,
+        input: &mut &[u8],
+        session: SessionId,
+        output: &mut BytesMut,
+    ) -> io::Result<()> {
+        while let Some(frame) = next_frame(input)? {
+            answer(frame, session, self, output).ok_or_else(unreadable)?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
-/// What answers are made of.
+/// A tree is locked once for all.
+impl<K: Kept> Answering for Arc<Mutex<K>> {
+    fn answer_all(
+        &mut self,
+        input: &mut &[u8],
+        session: SessionId,
+        output: &mut BytesMut,
+    ) -> io::Result<()> {
+        let mut kept = self.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.heard_of(session);
+        while let Some(frame) = next_frame(input)? {
+            answer(frame, session, &mut *kept, output).ok_or_else(unreadable)?;
+        }
+        Ok(())
+    }
+}
+
+/// A znode that a request creates.
+struct Created<'a> {
+    path: &'a [u8],
+    data: &'a [u8],
+    /// The encoded list.
+    acl: &'a [u8],
+    /// The owner of an ephemeral.
+    owner: Option<SessionId>,
+}
+
+/// What answers are made of. A Stat that is `None` is answered with as many zeros.
 trait Kept {
-    /// The data of a znode.
-    fn data(&self, path: &[u8]) -> Option<&[u8]>;
-    fn set(&mut self, path: &[u8], data: &[u8]);
-    fn insert(&mut self, path: &[u8], data: &[u8]);
-    fn remove(&mut self, path: &[u8]);
+    /// A session has sent requests.
+    fn heard_of(&mut self, _: SessionId) {}
+    /// The data of a znode, and its Stat.
+    fn data(&self, path: &[u8]) -> Result<(&[u8], Option<Stat>), ErrorCode>;
+    fn exists(&self, path: &[u8]) -> Result<Option<Stat>, ErrorCode>;
+    fn set(&mut self, path: &[u8], data: &[u8], version: i32) -> Result<Option<Stat>, ErrorCode>;
+    fn create(&mut self, created: &Created<'_>) -> Result<Option<Stat>, ErrorCode>;
+    fn delete(&mut self, path: &[u8], version: i32) -> Result<(), ErrorCode>;
+    /// A session has ended.
+    fn close(&mut self, _: SessionId) {}
     /// The next sequence number below the parent of a path.
     fn next_number(&mut self, path: &[u8]) -> i64;
     /// The zxid of the last write.
@@ -139,46 +199,23 @@ trait Kept {
 }
 
 /// Appends the answer to a request. `None` if it is none.
-fn answer(mut frame: &[u8], kept: &mut impl Kept, output: &mut BytesMut) -> Option<()> {
+fn answer(
+    mut frame: &[u8],
+    session: SessionId,
+    kept: &mut impl Kept,
+    output: &mut BytesMut,
+) -> Option<()> {
     let (xid, op) = (take_i32(&mut frame)?, OpCode(take_i32(&mut frame)?));
     let begin = output.len();
     // The length, the xid, the zxid and the error; the first and the third are known at the end.
     output.put_slice(&[0; 4 + 16]);
-    let mut error = ErrorCode::OK;
-    match op {
-        OpCode::GET_DATA => match kept.data(take_bytes(&mut frame)?) {
-            Some(data) => {
-                output.put_i32(data.len() as i32);
-                output.put_slice(data);
-                put_stat(output);
-            }
-            None => error = ErrorCode::NO_NODE,
-        },
-        OpCode::EXISTS => put_stat(output),
-        OpCode::SET_DATA => {
-            let path = take_bytes(&mut frame)?;
-            kept.set(path, take_bytes(&mut frame)?);
-            put_stat(output);
+    let error = match body(op, frame, session, kept, output)? {
+        Ok(()) => ErrorCode::OK,
+        Err(error) => {
+            output.truncate(begin + 4 + 16);
+            error
         }
-        OpCode::CREATE | OpCode::CREATE2 => {
-            let (path, data) = (take_bytes(&mut frame)?, take_bytes(&mut frame)?);
-            let flags = frame.last_chunk().map(|flags| i32::from_be_bytes(*flags))?;
-            let digits = if flags & SEQUENTIAL == 0 { 0 } else { DIGITS };
-            output.put_i32((path.len() + digits) as i32);
-            let name_at = output.len();
-            output.put_slice(path);
-            if digits > 0 {
-                output.put_slice(&decimal(kept.next_number(path)));
-            }
-            kept.insert(&output[name_at..], data);
-            if op == OpCode::CREATE2 {
-                put_stat(output);
-            }
-        }
-        OpCode::DELETE => kept.remove(take_bytes(&mut frame)?),
-        OpCode::PING | OpCode::CLOSE_SESSION => {}
-        _ => error = ErrorCode::NO_NODE,
-    }
+    };
     let length = output.len() - begin - 4;
     let mut header = &mut output[begin..];
     header.put_i32(length as i32);
@@ -188,8 +225,61 @@ fn answer(mut frame: &[u8], kept: &mut impl Kept, output: &mut BytesMut) -> Opti
     Some(())
 }
 
-fn put_stat(output: &mut BytesMut) {
-    output.put_slice(&[0; STAT_BYTES]);
+/// Appends the body of the answer to a request. `None` if it is none.
+fn body(
+    op: OpCode,
+    mut frame: &[u8],
+    session: SessionId,
+    kept: &mut impl Kept,
+    output: &mut BytesMut,
+) -> Option<Result<(), ErrorCode>> {
+    let done = match op {
+        OpCode::GET_DATA => kept.data(take_bytes(&mut frame)?).map(|(data, stat)| {
+            output.put_i32(data.len() as i32);
+            output.put_slice(data);
+            put_stat(stat, output);
+        }),
+        OpCode::EXISTS => kept.exists(take_bytes(&mut frame)?).map(|stat| put_stat(stat, output)),
+        OpCode::SET_DATA => {
+            let (path, data) = (take_bytes(&mut frame)?, take_bytes(&mut frame)?);
+            let set = kept.set(path, data, take_i32(&mut frame)?);
+            set.map(|stat| put_stat(stat, output))
+        }
+        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
+            let (path, data) = (take_bytes(&mut frame)?, take_bytes(&mut frame)?);
+            let (acl, flags) = frame.split_last_chunk()?;
+            let flags = i32::from_be_bytes(*flags);
+            let digits = if flags & SEQUENTIAL == 0 { 0 } else { DIGITS };
+            output.put_i32((path.len() + digits) as i32);
+            let name_at = output.len();
+            output.put_slice(path);
+            if digits > 0 {
+                output.put_slice(&decimal(kept.next_number(path)));
+            }
+            let owner = (flags & EPHEMERAL != 0).then_some(session);
+            let created = kept.create(&Created { path: &output[name_at..], data, acl, owner });
+            created.map(|stat| {
+                if op != OpCode::CREATE {
+                    put_stat(stat, output);
+                }
+            })
+        }
+        OpCode::DELETE => kept.delete(take_bytes(&mut frame)?, take_i32(&mut frame)?),
+        OpCode::CLOSE_SESSION => {
+            kept.close(session);
+            Ok(())
+        }
+        OpCode::PING => Ok(()),
+        _ => Err(ErrorCode::NO_NODE),
+    };
+    Some(done)
+}
+
+fn put_stat(stat: Option<Stat>, output: &mut BytesMut) {
+    match stat {
+        Some(stat) => stat.encode(output),
+        None => output.put_slice(&[0; STAT_BYTES]),
+    }
 }
 
 const STAT_BYTES: usize = 68;
@@ -217,6 +307,12 @@ fn take_bytes<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(bytes)
 }
 
+/// The path of the parent, empty for a child of the root, and the name.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    let slash = path.iter().rposition(|byte| *byte == b'/');
+    slash.map_or((&[], path), |slash| (&path[..slash], &path[slash + 1..]))
+}
+
 /// Keeps nothing.
 #[derive(Debug, Default)]
 struct Nothing {
@@ -224,15 +320,25 @@ struct Nothing {
 }
 
 impl Kept for Nothing {
-    fn data(&self, _: &[u8]) -> Option<&[u8]> {
-        Some(DATA)
+    fn data(&self, _: &[u8]) -> Result<(&[u8], Option<Stat>), ErrorCode> {
+        Ok((DATA, None))
     }
 
-    fn set(&mut self, _: &[u8], _: &[u8]) {}
+    fn exists(&self, _: &[u8]) -> Result<Option<Stat>, ErrorCode> {
+        Ok(None)
+    }
 
-    fn insert(&mut self, _: &[u8], _: &[u8]) {}
+    fn set(&mut self, _: &[u8], _: &[u8], _: i32) -> Result<Option<Stat>, ErrorCode> {
+        Ok(None)
+    }
 
-    fn remove(&mut self, _: &[u8]) {}
+    fn create(&mut self, _: &Created<'_>) -> Result<Option<Stat>, ErrorCode> {
+        Ok(None)
+    }
+
+    fn delete(&mut self, _: &[u8], _: i32) -> Result<(), ErrorCode> {
+        Ok(())
+    }
 
     fn next_number(&mut self, _: &[u8]) -> i64 {
         self.numbers += 1;
@@ -241,72 +347,5 @@ impl Kept for Nothing {
 
     fn zxid(&self) -> i64 {
         0
-    }
-}
-
-/// A plain tree.
-#[derive(Debug, Default)]
-struct Tree {
-    directories: HashMap<Vec<u8>, Directory>,
-    zxid: i64,
-}
-
-#[derive(Debug, Default)]
-struct Directory {
-    names: HashMap<Box<[u8]>, Box<[u8]>>,
-    next_number: i64,
-}
-
-impl Tree {
-    /// The directory of a path, and the name in it. A directory is known from its first name on.
-    fn directory<'a>(&mut self, path: &'a [u8]) -> (&mut Directory, &'a [u8]) {
-        let (parent, name) = split(path);
-        (self.directories.entry_ref(parent).or_default(), name)
-    }
-}
-
-/// The path of the parent, and the name.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    let slash = path.iter().rposition(|byte| *byte == b'/');
-    slash.map_or((&[], path), |slash| (&path[..slash], &path[slash + 1..]))
-}
-
-impl Kept for Tree {
-    fn data(&self, path: &[u8]) -> Option<&[u8]> {
-        let (parent, name) = split(path);
-        self.directories.get(parent)?.names.get(name).map(|data| &**data)
-    }
-
-    fn set(&mut self, path: &[u8], data: &[u8]) {
-        self.zxid += 1;
-        let (directory, name) = self.directory(path);
-        match directory.names.get_mut(name) {
-            // As long as before, mostly: in its place.
-            Some(kept) if kept.len() == data.len() => kept.copy_from_slice(data),
-            Some(kept) => *kept = data.into(),
-            None => {}
-        }
-    }
-
-    fn insert(&mut self, path: &[u8], data: &[u8]) {
-        self.zxid += 1;
-        let (directory, name) = self.directory(path);
-        directory.names.insert(name.into(), data.into());
-    }
-
-    fn remove(&mut self, path: &[u8]) {
-        self.zxid += 1;
-        let (directory, name) = self.directory(path);
-        directory.names.remove(name);
-    }
-
-    fn next_number(&mut self, path: &[u8]) -> i64 {
-        let (directory, _) = self.directory(path);
-        directory.next_number += 1;
-        directory.next_number - 1
-    }
-
-    fn zxid(&self) -> i64 {
-        self.zxid
     }
 }

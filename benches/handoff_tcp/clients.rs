@@ -5,10 +5,15 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc;
 use zoolet::client::Client;
+use zoolet::protocol::{CreateMode, Expect};
 use zoolet::recipes::InterProcessMutex;
 use zoolet_benches::contest::PATH;
 use zoolet_benches::runtime;
+
+/// A znode that is not that of a lock.
+const ZNODE: &str = "/znode";
 
 /// The times of requests, each after a pause.
 pub(crate) fn requests(
@@ -28,6 +33,75 @@ pub(crate) fn requests(
         close(client).await?;
         Ok(times)
     })
+}
+
+/// The times of multis that set and delete a znode, as the release of a lock does, each after a pause and
+/// until its reply.
+pub(crate) fn multis(
+    address: SocketAddr,
+    pause: Duration,
+    steps: usize,
+) -> io::Result<Vec<Duration>> {
+    on_a_task(async move {
+        let client = connect(address).await?;
+        let mut times = Vec::with_capacity(steps);
+        for _ in 0..steps {
+            let create = client.create(ZNODE).mode(CreateMode::Ephemeral);
+            create.await.map_err(io::Error::other)?;
+            tokio::time::sleep(pause).await;
+            let start = Instant::now();
+            let multi = client.transaction().set(ZNODE, "", Expect::Any).delete(ZNODE, Expect::Any);
+            multi.commit().await.map_err(io::Error::other)?;
+            times.push(start.elapsed());
+        }
+        close(client).await?;
+        Ok(times)
+    })
+}
+
+/// The times of events: from the set of a znode's data, after a pause, until another client knows of it.
+pub(crate) fn events(
+    address: SocketAddr,
+    pause: Duration,
+    steps: usize,
+) -> io::Result<Vec<Duration>> {
+    let (watches, mut watched) = mpsc::unbounded_channel();
+    let watcher = thread::spawn(move || on_a_task(watch(address, steps, watches)));
+    let begun = on_a_task(async move {
+        let client = connect(address).await?;
+        client.create(ZNODE).mode(CreateMode::Ephemeral).await.map_err(io::Error::other)?;
+        let mut begun = Vec::with_capacity(steps);
+        while watched.recv().await.is_some() {
+            tokio::time::sleep(pause).await;
+            begun.push(Instant::now());
+            client.set(ZNODE, "").await.map_err(io::Error::other)?;
+        }
+        close(client).await?;
+        Ok(begun)
+    })?;
+    let known = watcher.join().map_err(|_| io::Error::other("the watcher has panicked"))??;
+    Ok(begun.into_iter().zip(known).map(|(begun, known)| known - begun).collect())
+}
+
+/// Watches the znode of [`events`] again and again, and tells of each watch.
+async fn watch(
+    address: SocketAddr,
+    steps: usize,
+    watches: mpsc::UnboundedSender<()>,
+) -> io::Result<Vec<Instant>> {
+    let client = connect(address).await?;
+    let mut known = Vec::with_capacity(steps);
+    while client.exists(ZNODE).await.map_err(io::Error::other)?.is_none() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for _ in 0..steps {
+        let watched = client.get(ZNODE).and_watch().await.map_err(io::Error::other)?;
+        watches.send(()).map_err(io::Error::other)?;
+        watched.watcher.await.map_err(io::Error::other)?;
+        known.push(Instant::now());
+    }
+    close(client).await?;
+    Ok(known)
 }
 
 /// One that a contender held the lock.

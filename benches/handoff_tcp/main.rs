@@ -1,6 +1,7 @@
 //! What a hand-over takes between three processes or threads that sleep, as locks are used: the holder
 //! wakes the server, and the server wakes the next in line. Beside it are the least that can wake the
-//! same two, bare sockets with one byte, and one request to the same server.
+//! same two, bare sockets with one byte, and single requests to the same server: an `exists`, the multi that
+//! releases a lock, and a set whose event wakes another client.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench handoff_tcp
@@ -36,6 +37,10 @@ enum Kind {
     BareOnTokio,
     /// A request to zoolet, and its reply.
     Request,
+    /// The request with which a lock is released, and its reply.
+    Multi,
+    /// A set of a znode's data, and the event that wakes another client.
+    Event,
     /// A mutex that one client releases and another one gets.
     HandOver,
     /// The same two, with a server that polls its sockets without a pause.
@@ -44,10 +49,12 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::Bare,
         Self::BareOnTokio,
         Self::Request,
+        Self::Multi,
+        Self::Event,
         Self::HandOver,
         Self::RequestAwake,
         Self::HandOverAwake,
@@ -58,6 +65,8 @@ impl Kind {
             Self::Bare => "a byte to a bare server and on to another client",
             Self::BareOnTokio => "the same with tokio at all ends",
             Self::Request => "an exists of zoolet, and its reply",
+            Self::Multi => "a multi of zoolet that sets and deletes a znode, and its reply",
+            Self::Event => "a set, and its event to another client",
             Self::HandOver => "a hand-over of a mutex",
             Self::RequestAwake => "the exists of a server that never sleeps",
             Self::HandOverAwake => "the hand-over of a server that never sleeps",
@@ -68,7 +77,7 @@ impl Kind {
         match self {
             Self::Bare => Role::Bare,
             Self::BareOnTokio => Role::BareOnTokio,
-            Self::Request | Self::HandOver => Role::Zoolet,
+            Self::Request | Self::Multi | Self::Event | Self::HandOver => Role::Zoolet,
             Self::RequestAwake | Self::HandOverAwake => Role::ZooletAwake,
         }
     }
@@ -80,6 +89,8 @@ impl Kind {
             Self::Bare => bare::relayed(address, PAUSE, steps),
             Self::BareOnTokio => bare::relayed_on_tokio(address, PAUSE, steps),
             Self::Request | Self::RequestAwake => clients::requests(address, PAUSE, steps),
+            Self::Multi => clients::multis(address, PAUSE, steps),
+            Self::Event => clients::events(address, PAUSE, steps),
             Self::HandOver | Self::HandOverAwake => clients::hand_overs(address, PAUSE, steps),
         }
     }
@@ -108,14 +119,15 @@ fn main() -> io::Result<()> {
         }
     }
     let medians = times.map(median);
-    let [bare, _, request, ..] = medians;
+    let [bare, _, request, _, event, ..] = medians;
     for (kind, time) in Kind::ALL.iter().zip(medians) {
         tell(&format!(
-            "{}: {:.0} µs ({:.2} of bare sockets, {:.2} of a request)",
+            "{}: {:.0} µs ({:.2} of bare sockets, {:.2} of a request, {:.2} of a set and its event)",
             kind.name(),
             time.as_secs_f64() * 1e6,
             time.as_secs_f64() / bare.as_secs_f64(),
             time.as_secs_f64() / request.as_secs_f64(),
+            time.as_secs_f64() / event.as_secs_f64(),
         ));
     }
     Ok(())

@@ -8,26 +8,44 @@ use crate::results::{Measured, Results};
 const FLOORS: [(&str, &str); 7] = [
     ("session: TCP", ROUND_TRIP),
     ("handoff: acquire and release", WAKE_UP),
-    ("handoff: to the next, in process", WAKE_UP),
+    ("handoff: to the next, in process", WAKE_UP_IN_LINE),
     ("handoff: to the next, TCP", ROUND_TRIP),
     ("herd: in process", WAKE_UP),
     ("herd: TCP", ROUND_TRIP),
     ("session: in process", WAKE_UP),
 ];
 const WAKE_UP: &str = "wake-up of a task";
+/// A row of the group itself: each column has a floor of its own.
+const WAKE_UP_IN_LINE: &str = "wake-up in this line";
 const ROUND_TRIP: &str = "loopback TCP ping-pong";
+
+/// What the results of a group are told as multiples of.
+#[derive(Debug, Clone, Copy)]
+struct Floor<'a> {
+    name: &'a str,
+    /// The results that may be it: those of one column, or one that stands for all.
+    measured: &'a [&'a Measured],
+}
+
+impl Floor<'_> {
+    fn of(&self, column: Option<&str>) -> Option<f64> {
+        let of_column = |one: &&&Measured| one.column.is_none() || one.column.as_deref() == column;
+        self.measured.iter().find(of_column).map(|one| one.nanoseconds)
+    }
+}
 
 /// Renders a table for each group.
 pub(crate) fn render(results: &Results) -> String {
     let mut text = String::new();
     for group in results.groups() {
-        let floor = FLOORS.iter().find(|(of, _)| *of == group).and_then(|(_, name)| {
-            let floor = results
-                .0
-                .iter()
-                .find(|measured| measured.group.ends_with(": floor") && measured.row == *name)?;
-            Some((*name, floor.nanoseconds))
-        });
+        let floor = FLOORS.iter().find(|(of, _)| *of == group).map(|(_, name)| *name);
+        let is_floor = |one: &&Measured| {
+            Some(one.row.as_str()) == floor
+                && (one.group.ends_with(": floor") || one.group == group)
+        };
+        let measured: Vec<_> = results.0.iter().filter(is_floor).collect();
+        let floor = floor.map(|name| Floor { name, measured: &measured });
+        let floor = floor.filter(|floor| !floor.measured.is_empty());
         table(&mut text, group, &results.of_group(group).collect::<Vec<_>>(), floor);
     }
     text
@@ -85,26 +103,27 @@ fn head(text: &mut String, title: &str, columns: &[&str]) {
     let _ = writeln!(text, "|---|{}", "---:|".repeat(columns.len()));
 }
 
-fn table(text: &mut String, group: &str, measured: &[&Measured], floor: Option<(&str, f64)>) {
+fn table(text: &mut String, group: &str, measured: &[&Measured], floor: Option<Floor<'_>>) {
     let rows = unique(measured.iter().map(|one| one.row.as_str()));
     let columns = unique(measured.iter().map(|one| one.column.as_deref()));
     let title = group.split_once(": ").map_or(group, |(_, title)| title);
-    let multiple = floor.map_or(String::new(), |(name, _)| format!(" (× {name})"));
+    let multiple = floor.map_or(String::new(), |floor| format!(" (× {})", floor.name));
     let heads: Vec<_> = columns.iter().map(|column| column.unwrap_or("median")).collect();
     head(text, &format!("{title}{multiple}"), &heads);
     for row in rows {
         let cells = columns.iter().map(|column| {
             let is_it = |one: &&&Measured| one.row == row && one.column.as_deref() == *column;
+            let floor = floor.and_then(|floor| floor.of(*column));
             measured.iter().find(is_it).map_or(String::new(), |one| cell(one.nanoseconds, floor))
         });
         let _ = writeln!(text, "| {row} | {} |", cells.collect::<Vec<_>>().join(" | "));
     }
 }
 
-fn cell(nanoseconds: f64, floor: Option<(&str, f64)>) -> String {
+fn cell(nanoseconds: f64, floor: Option<f64>) -> String {
     let time = time(nanoseconds);
     match floor {
-        Some((_, floor)) => format!("{time} ({})", three_digits(nanoseconds / floor)),
+        Some(floor) => format!("{time} ({})", three_digits(nanoseconds / floor)),
         None => time,
     }
 }
@@ -152,6 +171,23 @@ mod tests {
              \n| to the next, TCP (× loopback TCP ping-pong) | 2 | 10 |\n|---|---:|---:|\n\
              | mutex | 10.0 µs (2.00) | 15.0 µs (3.00) |\n\
              | semaphore |  | 1.50 ms (300) |\n"
+        );
+    }
+
+    #[test]
+    fn a_group_with_a_floor_for_each_column_has_multiples_of_it() {
+        let group = "handoff: to the next, in process";
+        let results = Results(vec![
+            measured(group, "mutex", Some("2"), 4_000.0),
+            measured(group, "wake-up in this line", Some("2"), 200.0),
+            measured(group, "mutex", Some("1000"), 9_000.0),
+            measured(group, "wake-up in this line", Some("1000"), 300.0),
+        ]);
+        assert_eq!(
+            render(&results),
+            "\n| to the next, in process (× wake-up in this line) | 2 | 1000 |\n|---|---:|---:|\n\
+             | mutex | 4.00 µs (20.0) | 9.00 µs (30.0) |\n\
+             | wake-up in this line | 200 ns (1.00) | 300 ns (1.00) |\n"
         );
     }
 

@@ -6,6 +6,7 @@
 //! budgets_load bare DIRECTORY             the same, once a file in this new directory survives a crash
 //! budgets_load answers                    answer requests of ZooKeeper as if all was well; print the address
 //! budgets_load plain-tree                 the same, but from a plain tree; print the address
+//! budgets_load exact-tree                 the same, from a tree whose answers are right; print the address
 //! budgets_load fan-out-floor              write an event to all that are connected; print the address
 //! budgets_load run PROTOCOL ADDRESS PID OPERATION SESSIONS DEPTH WARM-UP-MS TIME-MS
 //! budgets_load fan-out PROTOCOL ADDRESS PID WATCHERS CHANGES
@@ -56,6 +57,7 @@ fn command(arguments: &[&str]) -> Result<(), Failure> {
         }
         ["answers"] => Ok(plain::serve(Behind::Nothing, told)?),
         ["plain-tree"] => Ok(plain::serve(Behind::PlainTree, told)?),
+        ["exact-tree"] => Ok(plain::serve(Behind::ExactTree, told)?),
         ["fan-out-floor"] => Ok(fan_out_floor::serve()?),
         ["run", protocol, address, process, operation, sessions, depth, warm_up, time] => {
             let (protocol, operation) = (protocol_of(protocol)?, operation_of(operation)?);
