@@ -151,7 +151,7 @@ pub(super) struct NewMark {
 }
 
 impl NewMark {
-    /// Writes and syncs it.
+    /// Writes it without a sync.
     pub(super) fn write(directory: &Directory, mark: Mark) -> Result<Self, StorageError> {
         let (path, disk) = (&unfinished_path(directory), &directory.disk);
         let mut file = disk.create(path).map_err(StorageError::io("create", path))?;
@@ -159,8 +159,12 @@ impl NewMark {
         let mut bytes = [0; 2 * SLOT_BYTES];
         bytes[..MARK_BYTES].copy_from_slice(&mark.encode(identity));
         file.write_all(&bytes).map_err(StorageError::io("write to", path))?;
-        file.sync().map_err(StorageError::io("sync", path))?;
         Ok(Self { file, identity })
+    }
+
+    pub(super) fn sync(&mut self, directory: &Directory) -> Result<(), StorageError> {
+        let path = unfinished_path(directory);
+        self.file.sync().map_err(StorageError::io("sync", &path))
     }
 
     /// Replaces the mark's file by it. The new name survives a crash once the directory was synced.

@@ -7,6 +7,7 @@ use zoolet_core::Frozen;
 use super::compression::Compression;
 use super::config::{Durability, StorageConfig};
 use super::directory::Directory;
+use super::disk::DiskFile;
 use super::error::StorageError;
 use super::snapshot::write_snapshot;
 
@@ -19,7 +20,10 @@ pub(crate) fn save(
     is_synced: bool,
 ) -> Result<(), StorageError> {
     let unfinished = directory.unfinished_path(frozen.zxid);
-    Unpublished::write(directory, unfinished, frozen, compression, is_synced)?.publish()?;
+    let mut unpublished =
+        Unpublished::write(directory, unfinished, frozen, compression, is_synced)?;
+    unpublished.sync()?;
+    unpublished.publish()?;
     Ok(())
 }
 
@@ -40,11 +44,11 @@ impl From<PublishError> for StorageError {
     }
 }
 
-/// A snapshot that is written, and synced if it is to be, under its temporary name. If it is dropped
-/// unpublished its file is deleted.
+/// A snapshot that is written under its temporary name. If it is dropped unpublished its file is deleted.
 #[derive(Debug)]
 pub(crate) struct Unpublished<'a> {
     directory: &'a Directory,
+    file: Box<dyn DiskFile>,
     unfinished: PathBuf,
     path: PathBuf,
     is_synced: bool,
@@ -52,7 +56,7 @@ pub(crate) struct Unpublished<'a> {
 }
 
 impl<'a> Unpublished<'a> {
-    /// Writes a snapshot that was asked for, as the storage is configured.
+    /// Writes a snapshot that was asked for, and syncs it, as the storage is configured.
     pub(crate) fn write_on_request(
         directory: &'a Directory,
         storage: &StorageConfig,
@@ -60,10 +64,13 @@ impl<'a> Unpublished<'a> {
     ) -> Result<Self, StorageError> {
         let unfinished = directory.unfinished_path_on_request(frozen.zxid);
         let is_synced = storage.durability == Durability::Synced;
-        Self::write(directory, unfinished, frozen, storage.snapshot_compression, is_synced)
+        let compression = storage.snapshot_compression;
+        let mut written = Self::write(directory, unfinished, frozen, compression, is_synced)?;
+        written.sync()?;
+        Ok(written)
     }
 
-    /// Writes a snapshot under a temporary name.
+    /// Writes a snapshot under a temporary name, which [`Self::sync`] must follow.
     pub(crate) fn write(
         directory: &'a Directory,
         unfinished: PathBuf,
@@ -72,16 +79,21 @@ impl<'a> Unpublished<'a> {
         is_synced: bool,
     ) -> Result<Self, StorageError> {
         let path = directory.snapshot_path(frozen.zxid, compression);
-        let unpublished = Self { directory, unfinished, path, is_synced, has_its_name: false };
-        let unfinished = &unpublished.unfinished;
-        let mut file =
-            directory.disk.create(unfinished).map_err(StorageError::io("create", unfinished))?;
-        let written = compression.write(&mut file, |out| write_snapshot(frozen, out));
-        written.map_err(StorageError::io("write to", unfinished))?;
-        if is_synced {
-            file.sync().map_err(StorageError::io("sync", unfinished))?;
-        }
+        let file =
+            directory.disk.create(&unfinished).map_err(StorageError::io("create", &unfinished))?;
+        let mut unpublished =
+            Self { directory, file, unfinished, path, is_synced, has_its_name: false };
+        let written = compression.write(&mut unpublished.file, |out| write_snapshot(frozen, out));
+        written.map_err(StorageError::io("write to", &unpublished.unfinished))?;
         Ok(unpublished)
+    }
+
+    /// Syncs what is written, if the storage is to.
+    pub(super) fn sync(&mut self) -> Result<(), StorageError> {
+        match self.is_synced {
+            true => self.file.sync().map_err(StorageError::io("sync", &self.unfinished)),
+            false => Ok(()),
+        }
     }
 
     /// Gives it its name, from when on the next start recovers from it, and returns the path.

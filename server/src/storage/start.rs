@@ -2,7 +2,8 @@
 //!
 //! In the first round the contents become durable, side by side: of the files that were read, and
 //! of the new ones, which have temporary names; with them the names of directories that were
-//! created. Then the new files get their names, and the second round makes these durable.
+//! created. The new files are written before, so that a journal of a file system records all of them
+//! at once. Then they get their names, and the second round makes these durable.
 //!
 //! So a name that is found after a power loss has all of its content, whichever of the names are
 //! there: the mark is never ahead of the files that were read, and the snapshot is of the state that
@@ -36,21 +37,25 @@ pub(crate) fn make_durable(
     let is_synced = config.durability == Durability::Synced;
     recovered.mend(directory)?;
 
-    let frozen = recovered.needs_snapshot.then(|| recovered.core.freeze());
-    let (mut mark, mut snapshot) = (None, None);
+    let begin = now();
+    let mut snapshot = match recovered.needs_snapshot {
+        true => {
+            let frozen = recovered.core.freeze();
+            let unfinished = directory.unfinished_path(frozen.zxid);
+            let compression = config.snapshot_compression;
+            Some(Unpublished::write(directory, unfinished, &frozen, compression, is_synced)?)
+        }
+        false => None,
+    };
+    let mut mark =
+        is_synced.then(|| NewMark::write(directory, recovered.new_mark())).transpose()?;
+
     let mut sync_snapshot = || recovered.sync_snapshot(directory);
     let mut sync_logs = || recovered.sync_logs(directory);
-    let mut write_mark = || {
-        mark = Some(NewMark::write(directory, recovered.new_mark())?);
-        Ok(())
-    };
-    let mut write_snapshot = || {
-        let Some(frozen) = &frozen else { return Ok(()) };
-        let begin = now();
-        let unfinished = directory.unfinished_path(frozen.zxid);
-        let compression = config.snapshot_compression;
-        let written = Unpublished::write(directory, unfinished, frozen, compression, is_synced)?;
-        snapshot = Some(written);
+    let mut sync_new_mark = || mark.as_mut().map_or(Ok(()), |mark| mark.sync(directory));
+    let mut sync_new_snapshot = || {
+        let Some(snapshot) = &mut snapshot else { return Ok(()) };
+        snapshot.sync()?;
         // Without its name, which is synced with that of the mark.
         stats.snapshot_time.record(ms_since(begin));
         Ok(())
@@ -70,9 +75,9 @@ pub(crate) fn make_durable(
         (recovered.has_logs(), &mut sync_logs),
         (!locked.to_sync.is_empty(), &mut sync_created),
         (is_synced && !was_started, &mut sync_others),
-        (is_synced, &mut write_mark),
+        (is_synced, &mut sync_new_mark),
         (has_note, &mut note_logs),
-        (recovered.needs_snapshot, &mut write_snapshot),
+        (recovered.needs_snapshot, &mut sync_new_snapshot),
     ];
     let mut contents: Vec<_> =
         needed.into_iter().filter_map(|(is_needed, work)| is_needed.then_some(work)).collect();
@@ -81,7 +86,7 @@ pub(crate) fn make_durable(
         logs_note::update(directory)?;
     }
 
-    let mark = mark.map(|mark: NewMark| mark.publish(directory, durable)).transpose()?;
+    let mark = mark.map(|mark| mark.publish(directory, durable)).transpose()?;
     snapshot.map(Unpublished::rename).transpose()?;
     directory.sync_names()?;
     Ok(mark)
