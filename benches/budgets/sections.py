@@ -13,6 +13,8 @@ import etcd_load
 import peers
 
 ROUNDS = 3
+# Of a measurement that the noise of three would decide.
+MANY_ROUNDS = 9
 MEASURED_MS = 1_500
 WARM_UP_MS = 300
 # Until the compilers of Java have done their work.
@@ -77,11 +79,11 @@ class Run:
         load = (operation, sessions, depth, warm_up, MEASURED_MS)
         return [float(word) for word in self.ask("run", server.protocol, server.address, server.pid, *load).split()]
 
-    def by_turns(self, title, servers, operation, sessions, depth):
+    def by_turns(self, title, servers, operation, sessions, depth, count=ROUNDS):
         """Medians of the rounds, and the multiples of zoolet's."""
         self.section(title)
         rounds = {server.name: [] for server in servers}
-        for number in range(ROUNDS):
+        for number in range(count):
             for server in servers:
                 rounds[server.name].append(self.measured(server, operation, sessions, depth, number == 0))
         return told(rounds)
@@ -173,7 +175,8 @@ def many_sessions(run):
 
 def one_request(run):
     servers = [*run.zookeepers(), peers.redis(run.directory(run.memory))]
-    run.by_turns("one session, one get at a time: a batch is the time of one request", servers, "get", 1, 1)
+    title = "one session, one get at a time: a batch is the time of one request"
+    run.by_turns(title, servers, "get", 1, 1, MANY_ROUNDS)
 
 
 def bench(run, servers, *arguments):
