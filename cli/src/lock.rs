@@ -5,6 +5,7 @@ mod held_lock;
 mod job;
 mod signals;
 mod terminal;
+pub(crate) mod watchdog;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -195,9 +196,8 @@ impl Lock {
             );
         }
         let job = Job::start(&self.command, &held)?;
-        let ending =
-            job.run(held.lost(client, kill_after.min(notice)), signals, kill_after).await?;
-        match ending {
+        signals.take_stops().map_err(Failure::System)?;
+        match job.run(&held, client, signals, kill_after).await? {
             Ending::Ended(code) => match held.release(client).await {
                 Ok(()) => Ok(code),
                 Err(Failure::Lost { .. }) => Err(Failure::Lost { ended: Some(code) }),
@@ -248,9 +248,12 @@ the lock is lost, or cannot be vouched for any longer than --kill-after because 
 prove that the session lives, the group gets SIGTERM, and after --kill-after SIGKILL: the command is
 gone before anyone else can have the lock. Choose --kill-after no longer than a sixth of
 --session-timeout: the servers are asked once in a third of that, and a command is never stopped
-more than a sixth ahead. What it leaves in the background when it ends by itself is not waited
-for. Do not SIGKILL zoolet: the command would go on, and the lock be another's when
---session-timeout has passed.
+more than a sixth ahead. What it leaves in the background when it ends by itself is not waited for.
+
+A second process, the watchdog, does the same when zoolet is killed with SIGKILL, and in time when
+zoolet is stopped with SIGSTOP. Nothing stops the command in time when both are killed or stopped,
+when a process has left the group or runs as another user, or when the machine stands still as a
+whole. Then the fencing token is what protects: only what checks it is safe in each case.
 
 Exit status: that of the command, or 128 and the number of the signal that killed it, and
     1  the lock was not had: it is held, and --nonblock or --wait said so (--conflict-exit-code)

@@ -157,6 +157,10 @@ fn main() -> ExitCode {
             Err(error) => error.exit(),
         };
     }
+    #[cfg(unix)]
+    if arguments.get(1).is_some_and(|first| first == lock::watchdog::ARGUMENT) {
+        return lock::watchdog::run();
+    }
     let arguments = cli::Cli::plain_arguments(arguments);
     let matches = definition().get_matches_from(arguments);
     let Zoolet { command } = match Zoolet::from_arg_matches(&matches) {

@@ -1,5 +1,5 @@
 //! The command: a process group of its own, to which signals are passed on, and which is stopped when the
-//! lock is lost.
+//! lock is lost. A watchdog is started beside it, for when this process cannot stop it.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,11 +11,14 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
+use zoolet_client::Client;
 
+use super::NOTICE_MAX;
 use super::failure::{Failure, signalled};
 use super::held_lock::HeldLock;
 use super::signals::Signals;
 use super::terminal::Terminal;
+use super::watchdog::Watchdog;
 
 /// A running command.
 #[derive(Debug)]
@@ -23,6 +26,7 @@ pub(super) struct Job {
     child: Child,
     group: Pid,
     terminal: Terminal,
+    watchdog: Watchdog,
 }
 
 /// How a command ended.
@@ -43,6 +47,7 @@ impl Job {
         let Some((program, arguments)) = command.split_first() else {
             unreachable!("a command is required");
         };
+        let watchdog = Watchdog::start()?;
         let started = Command::new(program)
             .args(arguments)
             .env("ZOOLET_FENCING_TOKEN", held.token().0.to_string())
@@ -58,64 +63,75 @@ impl Job {
         })?;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let group = Pid::from_raw(id.expect("a process that is not waited for has a number"));
-        Ok(Self { child, group, terminal: Terminal::hand_to(group) })
+        Ok(Self { child, group, terminal: Terminal::hand_to(group), watchdog })
     }
 
-    /// Waits for the end of the command, and stops it when `lost` is ready. Passes signals on to it.
+    /// Waits for the end of the command, and stops it when the lock is lost. Passes signals on to it.
     pub(super) async fn run(
-        mut self,
-        lost: impl Future<Output = ()>,
+        self,
+        held: &HeldLock,
+        client: &Client,
         signals: &mut Signals,
         kill_after: Duration,
     ) -> Result<Ending, Failure> {
-        let mut lost = std::pin::pin!(lost);
-        let ending = loop {
-            tokio::select! {
-                // A command that has ended need not be stopped.
-                biased;
-                status = self.child.wait() => break Ending::Ended(code(status)?),
-                () = &mut lost => {
-                    self.stop(kill_after).await?;
-                    break Ending::Stopped;
+        let Self { mut child, group, mut terminal, mut watchdog } = self;
+        let time_to_end = kill_after.min(client.session_timeout() / NOTICE_MAX);
+        let ended = {
+            let mut lost = std::pin::pin!(held.lost(client, time_to_end));
+            let mut told = std::pin::pin!(watchdog.keep_told(group, client, time_to_end));
+            loop {
+                tokio::select! {
+                    // A command that has ended need not be stopped.
+                    biased;
+                    status = child.wait() => break Some(code(status)?),
+                    () = &mut lost => break None,
+                    never = &mut told => match never {},
+                    signal = signals.next_or_child() => match signal {
+                        Some(signal) => tell(group, signal),
+                        None => terminal.follow(group),
+                    },
                 }
-                signal = signals.next_or_child() => match signal {
-                    Some(signal) => self.tell(signal),
-                    None => self.terminal.follow(self.group),
-                },
             }
         };
-        self.terminal.take_back();
+        let ending = if let Some(code) = ended {
+            Ending::Ended(code)
+        } else {
+            watchdog.leave_to_this_process(group, kill_after).await;
+            stop(&mut child, group, kill_after).await?;
+            Ending::Stopped
+        };
+        watchdog.end().await;
+        terminal.take_back();
         Ok(ending)
     }
+}
 
-    /// Stops all processes of the group: with SIGTERM, and after a time with SIGKILL.
-    async fn stop(&mut self, kill_after: Duration) -> Result<(), Failure> {
-        self.tell(Signal::SIGTERM);
-        // A process that was stopped by SIGSTOP handles SIGTERM only after SIGCONT.
-        self.tell(Signal::SIGCONT);
-        let group = self.group;
-        let gone = async {
-            self.child.wait().await?;
-            while killpg(group, None) != Err(Errno::ESRCH) {
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-            Ok(())
-        };
-        match tokio::time::timeout(kill_after, gone).await {
-            Ok(result) => result.map_err(Failure::System),
-            Err(_) => {
-                self.tell(Signal::SIGKILL);
-                self.child.wait().await.map(drop).map_err(Failure::System)
-            }
+/// Stops all processes of the group: with SIGTERM, and after a time with SIGKILL.
+async fn stop(child: &mut Child, group: Pid, kill_after: Duration) -> Result<(), Failure> {
+    tell(group, Signal::SIGTERM);
+    // A process that was stopped by SIGSTOP handles SIGTERM only after SIGCONT.
+    tell(group, Signal::SIGCONT);
+    let gone = async {
+        child.wait().await?;
+        while killpg(group, None) != Err(Errno::ESRCH) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(kill_after, gone).await {
+        Ok(result) => result.map_err(Failure::System),
+        Err(_) => {
+            tell(group, Signal::SIGKILL);
+            child.wait().await.map(drop).map_err(Failure::System)
         }
     }
+}
 
-    fn tell(&self, signal: Signal) {
-        match killpg(self.group, signal) {
-            // It has just ended.
-            Ok(()) | Err(Errno::ESRCH) => {}
-            Err(error) => tracing::error!("{signal} cannot be passed on: {error}"),
-        }
+fn tell(group: Pid, signal: Signal) {
+    match killpg(group, signal) {
+        // It has just ended.
+        Ok(()) | Err(Errno::ESRCH) => {}
+        Err(error) => tracing::error!("{signal} cannot be passed on: {error}"),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use zoolet::client::Client;
 use zoolet::protocol::{Acl, Id, Permissions};
@@ -405,6 +405,83 @@ async fn signals_are_forwarded_to_the_command() {
         assert_eq!(holder.status().await, Some(21), "{signal}");
     }
     assert_eq!(stage.names("/locks/a").await.len(), 0);
+}
+
+/// What a command does that only SIGKILL ends, and that has a process in the background.
+const STUBBORN: &str = "trap '' TERM; (while :; do sleep 0.05; done) & echo inside; wait";
+
+/// What a waiter does who comes next.
+async fn next_in_line(stage: &Stage) -> tokio::task::JoinHandle<Ended> {
+    let next = stage.command(&["/locks/a", "--wait", "50s", "--", "echo", "next"]);
+    let next = tokio::spawn(ended(next));
+    stage.line_of("/locks/a", 2).await;
+    next
+}
+
+#[tokio::test]
+async fn the_command_ends_before_the_next_begins_when_zoolet_lock_is_killed() {
+    let stage = Stage::new().await;
+    for script in ["echo inside; exec sleep 1000", STUBBORN] {
+        let times = ["--session-timeout", "4s", "--kill-after", "300ms"];
+        let args = [&["/locks/a"], &times[..], &["--", "sh", "-c", script]].concat();
+        let mut holder = stage.start(&args).await;
+        let next = next_in_line(&stage).await;
+        holder.send("KILL").await;
+        // All processes that have stdout are gone.
+        assert_eq!(holder.next_line().await, None);
+        assert!(!next.is_finished(), "the lock is another's before the command is gone");
+        assert!(holder.stderr().await.starts_with("error: zoolet lock was killed, so the command"));
+        let next = next.await.unwrap();
+        assert_eq!(next.stdout, "next\n", "{next:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_command_ends_before_the_next_begins_when_zoolet_lock_stands_still() {
+    let stage = Stage::new().await;
+    let times = ["--session-timeout", "4s", "--kill-after", "600ms"];
+    let script = "trap '' TERM; echo inside; echo $$; while :; do sleep 0.05; done";
+    let args = [&["/locks/a"], &times[..], &["--", "sh", "-c", script]].concat();
+    let mut holder = stage.start(&args).await;
+    let pid = holder.next_line().await.unwrap();
+    holder.send("STOP").await;
+    // Who stands still does not wait for its child, which so is a zombie at most.
+    let state = format!("/proc/{pid}/status");
+    let next = stage.run(&["/locks/a", "--wait", "50s", "--", "grep", "^State:", &state]).await;
+    assert_eq!(next.stdout, "State:\tZ (zombie)\n", "{next:?}");
+    holder.send("CONT").await;
+    assert_eq!(holder.status().await, Some(75));
+    assert!(holder.stderr().await.starts_with("error: zoolet lock stands still, so the command"));
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_in_the_background_goes_on() {
+    let stage = Stage::new().await;
+    let script = "(sleep 0.5; echo later) & echo inside";
+    let mut holder = stage.start(&["/locks/a", "--", "sh", "-c", script]).await;
+    assert_eq!(holder.status().await, Some(0));
+    assert_eq!(holder.next_line().await.as_deref(), Some("later"));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn zoolet_lock_stops_and_continues_with_its_command() {
+    let stage = Stage::new().await;
+    let script = "echo inside; while read -r line; do echo $line; done";
+    let mut holder = stage.start(&["/locks/a", "--", "sh", "-c", script]).await;
+    let stat = format!("/proc/{}/stat", holder.child.id().unwrap());
+    holder.send("TSTP").await;
+    within_limit(async {
+        while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    holder.child.stdin.as_mut().unwrap().write_all(b"again\n").await.unwrap();
+    holder.send("CONT").await;
+    assert_eq!(holder.next_line().await.as_deref(), Some("again"));
+    assert_eq!(holder.leave().await, Some(0));
 }
 
 #[tokio::test]

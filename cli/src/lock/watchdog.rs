@@ -1,0 +1,272 @@
+//! The watchdog: a process beside the command, which stops the command when `zoolet lock` no longer can.
+//!
+//! It holds the reading end of a pipe whose writing end only `zoolet lock` has, and reads from it until when the
+//! lock is proved. When the pipe ends, `zoolet lock` is gone; when that time comes near and no later one is told,
+//! `zoolet lock` stands still. In both cases the watchdog stops the command before the servers can give the lock
+//! to another.
+
+use std::convert::Infallible;
+use std::io::{self, BufRead};
+use std::path::PathBuf;
+use std::process::{ExitCode, Stdio};
+use std::str::FromStr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::time::ClockId;
+use nix::unistd::Pid;
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::time::Instant;
+use zoolet_client::Client;
+
+use super::failure::Failure;
+use crate::complain;
+
+/// The first argument of the watchdog. No help names it, since nobody calls it by hand.
+pub(crate) const ARGUMENT: &str = "lock-watchdog";
+
+/// How often `zoolet lock` looks whether the lock is proved for longer, as a part of the session timeout. It is
+/// less than [`GRACE_PART`] of the default of `--kill-after`.
+const TELL_PART: u32 = 30;
+
+/// How much later than `zoolet lock` the watchdog stops the command, as a part of the time that the command may
+/// take to end: `zoolet lock` does it itself if it can.
+const GRACE_PART: u32 = 4;
+
+/// How often to look whether the process group still has a process.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The watchdog as `zoolet lock` sees it.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    process: Child,
+    pipe: ChildStdin,
+}
+
+impl Watchdog {
+    /// Starts it. It has nothing to watch yet, and ends with this process.
+    pub(super) fn start() -> Result<Self, Failure> {
+        let program = program();
+        let started = Command::new(&program)
+            .arg0("zoolet")
+            .arg(ARGUMENT)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            // What the terminal sends to this process does not reach it.
+            .process_group(0)
+            .spawn();
+        let mut process = started.map_err(|error| {
+            let program = program.display();
+            let text = format!("{program} cannot be started to watch over the command: {error}");
+            Failure::System(io::Error::new(error.kind(), text))
+        })?;
+        let pipe = process.stdin.take().expect("it is piped");
+        Ok(Self { process, pipe })
+    }
+
+    /// Tells it what to watch, and then until when the lock is proved, again and again.
+    ///
+    /// # Cancellation
+    ///
+    /// The future is to be polled as long as the command runs.
+    pub(super) async fn keep_told(
+        &mut self,
+        group: Pid,
+        client: &Client,
+        time_to_end: Duration,
+    ) -> Infallible {
+        let look_every = client.session_timeout() / TELL_PART;
+        let mut told = None;
+        loop {
+            let until = client.session_valid_until();
+            if told != Some(until) {
+                let order = Order { group, until: on_the_clock(until), time_to_end };
+                if let Err(error) = self.pipe.write_all(order.line().as_bytes()).await {
+                    tracing::warn!(
+                        "the watchdog is gone ({error}): if this process is killed or stopped, \
+                         the command runs on"
+                    );
+                    return std::future::pending().await;
+                }
+                told = Some(until);
+            }
+            let now = now();
+            let last_moment = until.checked_sub(time_to_end).filter(|&moment| moment > now);
+            let next = now + look_every;
+            tokio::time::sleep_until(last_moment.map_or(next, |moment| moment.min(next))).await;
+        }
+    }
+
+    /// Tells it that this process stops the command now, and how long that takes.
+    pub(super) async fn leave_to_this_process(&mut self, group: Pid, kill_after: Duration) {
+        let until = clock() + kill_after + kill_after / GRACE_PART;
+        let order = Order { group, until, time_to_end: Duration::ZERO };
+        let line = order.line();
+        let told = self.pipe.write_all(line.as_bytes());
+        // The pipe has room, unless the watchdog has stood still for hours.
+        let _ = tokio::time::timeout(LOOK_EVERY, told).await;
+    }
+
+    /// Ends it, when the command needs none any more.
+    pub(super) async fn end(mut self) {
+        let _ = self.process.kill().await;
+    }
+}
+
+/// This program, even if another version has taken its place in the file system.
+fn program() -> PathBuf {
+    let running = PathBuf::from("/proc/self/exe");
+    if cfg!(target_os = "linux") && running.exists() {
+        return running;
+    }
+    std::env::current_exe().unwrap_or(running)
+}
+
+/// What the watchdog is to do, as a line of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Order {
+    /// The process group of the command.
+    group: Pid,
+    /// Until when the lock is proved, on the clock of [`on_the_clock`].
+    until: Duration,
+    /// How long the command may take to end.
+    time_to_end: Duration,
+}
+
+impl Order {
+    fn line(self) -> String {
+        let (until, time_to_end) = (self.until.as_millis(), self.time_to_end.as_millis());
+        format!("{} {until} {time_to_end}\n", self.group)
+    }
+
+    /// Until when the next order is awaited.
+    fn deadline(self) -> Duration {
+        (self.until + self.time_to_end / GRACE_PART).saturating_sub(self.time_to_end)
+    }
+}
+
+impl FromStr for Order {
+    type Err = ();
+
+    fn from_str(line: &str) -> Result<Self, ()> {
+        let mut numbers = line.split(' ').map(|word| word.parse::<u64>().map_err(drop));
+        let mut next = || numbers.next().ok_or(())?;
+        let group = Pid::from_raw(next()?.try_into().map_err(drop)?);
+        let [until, time_to_end] = [next()?, next()?].map(Duration::from_millis);
+        Ok(Self { group, until, time_to_end })
+    }
+}
+
+/// A moment on a clock that two processes share, and that counts the time in which the machine is suspended
+/// where there is such a clock.
+fn on_the_clock(moment: Instant) -> Duration {
+    clock() + moment.saturating_duration_since(now())
+}
+
+fn clock() -> Duration {
+    #[cfg(target_os = "linux")]
+    let id = ClockId::CLOCK_BOOTTIME;
+    #[cfg(not(target_os = "linux"))]
+    let id = ClockId::CLOCK_MONOTONIC;
+    id.now().map(Duration::from).unwrap_or_default()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the watchdog, a process of its own, reads the same clock"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// The watchdog itself.
+pub(crate) fn run() -> ExitCode {
+    // So that `pkill zoolet` ends what it is meant for, and not what watches over it.
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_name(c"lock-watchdog");
+    let (sender, orders) = channel();
+    thread::spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            let Ok(order) = line.parse() else { return };
+            if sender.send(order).is_err() {
+                return;
+            }
+        }
+    });
+    // The pipe ends before there is a command if that cannot be started.
+    let Ok(first) = orders.recv() else { return ExitCode::SUCCESS };
+    let (last, why) = watch(first, &orders);
+    complain(&format!("{why}, so the command is stopped before another can have the lock"));
+    stop(last);
+    ExitCode::SUCCESS
+}
+
+/// Returns when the command is to be stopped, and why.
+fn watch(mut order: Order, orders: &Receiver<Order>) -> (Order, &'static str) {
+    loop {
+        match orders.recv_timeout(order.deadline().saturating_sub(clock())) {
+            Ok(next) => order = next,
+            Err(RecvTimeoutError::Disconnected) => return (order, "zoolet lock was killed"),
+            Err(RecvTimeoutError::Timeout) => return (order, "zoolet lock stands still"),
+        }
+    }
+}
+
+/// Stops the process group: with SIGTERM, and with SIGKILL after the time it may take, or when the lock is not
+/// proved any more.
+#[expect(clippy::disallowed_methods, reason = "the watchdog has nothing else to do")]
+fn stop(order: Order) {
+    let _ = killpg(order.group, Signal::SIGTERM);
+    // A process that was stopped by SIGSTOP handles SIGTERM only after SIGCONT.
+    let _ = killpg(order.group, Signal::SIGCONT);
+    let kill_at = order.until.min(clock() + order.time_to_end);
+    while killpg(order.group, None) != Err(Errno::ESRCH) {
+        let left = kill_at.saturating_sub(clock());
+        if left.is_zero() {
+            let _ = killpg(order.group, Signal::SIGKILL);
+            return;
+        }
+        thread::sleep(left.min(LOOK_EVERY));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(until: u64) -> Order {
+        let (until, time_to_end) = (Duration::from_millis(until), Duration::from_millis(400));
+        Order { group: Pid::from_raw(7), until, time_to_end }
+    }
+
+    #[test]
+    fn an_order_is_read_as_it_was_written() {
+        assert_eq!(order(10_000).line(), "7 10000 400\n");
+        assert_eq!("7 10000 400".parse(), Ok(order(10_000)));
+        assert_eq!("7 10000".parse::<Order>(), Err(()));
+    }
+
+    #[test]
+    fn the_watchdog_is_later_than_the_lock_and_earlier_than_the_end_of_the_proof() {
+        assert_eq!(order(10_000).deadline(), Duration::from_millis(9_700));
+        assert_eq!(order(0).deadline(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_later_order_is_waited_for_until_the_pipe_ends_or_the_time_has_come() {
+        let now = u64::try_from(clock().as_millis()).expect("the machine runs for less");
+        let later = order(now + 100_000);
+        let (sender, orders) = channel();
+        sender.send(later).expect("it is received");
+        drop(sender);
+        assert_eq!(watch(order(now + 50_000), &orders), (later, "zoolet lock was killed"));
+
+        let (_sender, orders) = channel();
+        let near = order(now);
+        assert_eq!(watch(near, &orders), (near, "zoolet lock stands still"));
+    }
+}
