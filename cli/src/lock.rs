@@ -257,7 +257,7 @@ whole. Then the fencing token is what protects: only what checks it is safe in e
 
 Exit status: that of the command, or 128 and the number of the signal that killed it, and
     1  the lock was not had: it is held, and --nonblock or --wait said so (--conflict-exit-code)
-    2  the arguments are wrong
+    2  the arguments are wrong, or a file that they name cannot be used
    69  no server: after --wait, or without it, or with --wait 0, after 15 seconds
    70  the server refused
    71  the system refused what this needs
