@@ -3,6 +3,7 @@
 use zoolet_protocol::SessionId;
 
 use super::{Finding, Kind, Sessions, Severity, Survey, duration, named};
+use crate::counted::counted;
 use crate::doctor::limits::{EMPTY_FOR_MS, EMPTY_MANY, EMPTY_MIN, EPHEMERALS_HIGH, WATCHES_HIGH};
 use crate::doctor::sessions::Session;
 use crate::doctor::survey::Empty;
@@ -60,9 +61,10 @@ pub(super) fn add(
             severity: Severity::Notice,
             kind: Kind::Unreadable,
             paths: Vec::new(),
-            what: format!("{} znodes may not be read", survey.unreadable.len()),
+            what: format!("{} may not be read", counted(survey.unreadable.len() as u64, "znode")),
             details: named(survey.unreadable.iter().cloned()),
-            cure: "Authenticate as a user who may read them, with --sasl-user or a certificate."
+            cure: "Authenticate as a user who may read them, with --auth-file, --sasl-user or a \
+                   certificate."
                 .to_owned(),
         });
     }
