@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 use zoolet_client::{Client, ConnectionState, Error};
 
-use self::failure::Failure;
+use self::failure::{Failure, Loss};
 use self::held_lock::{HeldLock, LockKind};
 use self::job::{Ending, Job};
 use self::signals::Signals;
@@ -161,6 +161,10 @@ impl Lock {
     }
 
     fn waited_in_vain(&self, client: &Client) -> Failure {
+    fn lost(&self, how: Loss) -> Failure {
+        Failure::Lost { path: self.path.clone(), how }
+    }
+
         let is_connected = client.state().borrow().is_some_and(ConnectionState::is_connected);
         if is_connected {
             Failure::Conflict(self.path.clone())
@@ -198,12 +202,9 @@ impl Lock {
         let job = Job::start(&self.command, &held)?;
         signals.take_stops().map_err(Failure::System)?;
         match job.run(&held, client, signals, kill_after).await? {
-            Ending::Ended(code) => match held.release(client).await {
-                Ok(()) => Ok(code),
-                Err(Failure::Lost { .. }) => Err(Failure::Lost { ended: Some(code) }),
-                Err(failure) => Err(failure),
-            },
-            Ending::Stopped => Err(Failure::Lost { ended: None }),
+            Ending::Ended(code) if held.release(client).await => Ok(code),
+            Ending::Ended(code) => Err(self.lost(Loss::Ended(code))),
+            Ending::Stopped(loss) => Err(self.lost(loss)),
         }
     }
 }

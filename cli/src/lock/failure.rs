@@ -19,11 +19,8 @@ pub(super) enum Failure {
          ZOOLET_SERVER names another"
     )]
     NoServer { server: String, why: String },
-    #[error("{}", lost(*ended))]
-    Lost {
-        /// The exit status of the command, if it had ended.
-        ended: Option<u8>,
-    },
+    #[error("the lock {path} {how}")]
+    Lost { path: String, how: Loss },
     #[error(
         "{path} is used for {other} too: they do not exclude each other. Use another path, or the \
          same kind of lock everywhere"
@@ -43,14 +40,22 @@ pub(super) enum Failure {
     Signal(Signal),
 }
 
-fn lost(ended: Option<u8>) -> String {
-    match ended {
-        None => "the lock is lost, and the command was stopped".to_owned(),
-        Some(code) => format!(
-            "the lock was lost before the command ended, with exit status {code}; others may have \
-             had it meanwhile"
-        ),
-    }
+/// How a lock was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Loss {
+    #[error("was lost before the command was started; try again")]
+    Before,
+    #[error("is lost: its znode was deleted, or its session has ended. The command was stopped")]
+    Gone,
+    #[error(
+        "may be another's soon: no server has proved in time that the session lives. The command \
+         was stopped"
+    )]
+    Unproved,
+    #[error(
+        "was lost before the command ended, with exit status {0}; others may have had it meanwhile"
+    )]
+    Ended(u8),
 }
 
 impl Failure {
@@ -80,7 +85,7 @@ impl Failure {
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         match error {
-            LockError::Lost(_) => Self::Lost { ended: None },
+            LockError::Lost(path) => Self::Lost { path, how: Loss::Before },
             error => Self::Refused(error),
         }
     }

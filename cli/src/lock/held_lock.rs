@@ -8,10 +8,10 @@ use zoolet_layouts::{Name, Recipe, Site};
 use zoolet_protocol::{ErrorCode, Zxid};
 use zoolet_recipes::{
     Guard, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockError,
-    Permits,
+    LockState, Permits,
 };
 
-use super::failure::Failure;
+use super::failure::{Failure, Loss};
 
 /// Which lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl HeldLock {
     }
 
     /// Waits until the lock is lost, or is not proved for as long as the command may take to end.
-    pub(super) async fn lost(&self, client: &Client, time_to_end: Duration) {
+    pub(super) async fn lost(&self, client: &Client, time_to_end: Duration) -> Loss {
         let lost = async {
             match &self.lock {
                 Grant::Guard(guard) => guard.lost().await,
@@ -107,22 +107,27 @@ impl HeldLock {
             () = lost => {}
             () = too_near_the_end(client, time_to_end) => {}
         }
+        let state = match &self.lock {
+            Grant::Guard(guard) => guard.state(),
+            Grant::Permits(permits) => permits.state(),
+        };
+        if state == LockState::Lost { Loss::Gone } else { Loss::Unproved }
     }
 
-    /// Releases it.
-    pub(super) async fn release(self, client: &Client) -> Result<(), Failure> {
+    /// Releases it. It returns whether the lock was held until then.
+    pub(super) async fn release(self, client: &Client) -> bool {
         let released = match self.lock {
             Grant::Guard(guard) => guard.release_within(RELEASE_WITHIN).await,
             Grant::Permits(permits) => permits.release_within(RELEASE_WITHIN).await,
         };
         match released {
-            Err(LockError::Lost(_)) => Err(Failure::Lost { ended: None }),
-            Ok(()) => Ok(()),
+            Err(LockError::Lost(_)) => false,
+            Ok(()) => true,
             // The command ran under the lock from begin to end, so it succeeded.
             Err(_) => {
                 let timeout = client.session_timeout();
                 tracing::error!("the release is not answered: the lock is free in {timeout:?}");
-                Ok(())
+                true
             }
         }
     }

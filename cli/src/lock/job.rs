@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 use zoolet_client::Client;
 
 use super::NOTICE_MAX;
-use super::failure::{Failure, signalled};
+use super::failure::{Failure, Loss, signalled};
 use super::held_lock::HeldLock;
 use super::signals::Signals;
 use super::terminal::Terminal;
@@ -35,7 +35,7 @@ pub(super) enum Ending {
     /// By itself, with this exit status.
     Ended(u8),
     /// It was stopped, because the lock was lost.
-    Stopped,
+    Stopped(Loss),
 }
 
 /// How often to look whether the process group still has a process.
@@ -76,15 +76,15 @@ impl Job {
     ) -> Result<Ending, Failure> {
         let Self { mut child, group, mut terminal, mut watchdog } = self;
         let time_to_end = kill_after.min(client.session_timeout() / NOTICE_MAX);
-        let ended = {
+        let ending = {
             let mut lost = std::pin::pin!(held.lost(client, time_to_end));
             let mut told = std::pin::pin!(watchdog.keep_told(group, client, time_to_end));
             loop {
                 tokio::select! {
                     // A command that has ended need not be stopped.
                     biased;
-                    status = child.wait() => break Some(code(status)?),
-                    () = &mut lost => break None,
+                    status = child.wait() => break Ending::Ended(code(status)?),
+                    loss = &mut lost => break Ending::Stopped(loss),
                     never = &mut told => match never {},
                     signal = signals.next_or_child() => match signal {
                         Some(signal) => tell(group, signal),
@@ -93,13 +93,10 @@ impl Job {
                 }
             }
         };
-        let ending = if let Some(code) = ended {
-            Ending::Ended(code)
-        } else {
+        if let Ending::Stopped(_) = ending {
             watchdog.leave_to_this_process(group, kill_after).await;
             stop(&mut child, group, kill_after).await?;
-            Ending::Stopped
-        };
+        }
         watchdog.end().await;
         terminal.take_back();
         Ok(ending)
