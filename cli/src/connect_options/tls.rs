@@ -10,39 +10,45 @@ use zoolet_client::tls::{
 
 /// Any of them turns TLS on: nobody who names a certificate means to send plaintext.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "TLS")]
 pub(crate) struct TlsOptions {
     /// Connect by TLS, as each of the following options does too
-    #[arg(long, env = "ZOOLET_TLS")]
+    #[arg(long, env = "ZOOLET_TLS", help_heading = TLS)]
     tls: bool,
 
     /// The certificates that are trusted: PEM, PKCS12 or JKS [default: those of this system]
     #[arg(long, value_name = "FILE", env = "ZOOLET_TLS_CA")]
+    #[arg(help_heading = TLS)]
     tls_ca: Option<PathBuf>,
 
     /// The file that has the password of --tls-ca
     #[arg(long, value_name = "FILE", env = "ZOOLET_TLS_CA_PASSWORD_FILE", requires = "tls_ca")]
+    #[arg(help_heading = TLS)]
     tls_ca_password_file: Option<PathBuf>,
 
     /// The certificate to show to the server, with its private key: PEM, PKCS12 or JKS
     #[arg(long, value_name = "FILE", env = "ZOOLET_TLS_CERT")]
+    #[arg(help_heading = TLS)]
     tls_cert: Option<PathBuf>,
 
     /// The private key in PEM, if it is not in the file of --tls-cert
     #[arg(long, value_name = "FILE", env = "ZOOLET_TLS_KEY", requires = "tls_cert")]
+    #[arg(help_heading = TLS)]
     tls_key: Option<PathBuf>,
 
     /// The file that has the password of --tls-cert or --tls-key
     #[arg(long, value_name = "FILE", env = "ZOOLET_TLS_PASSWORD_FILE", requires = "tls_cert")]
+    #[arg(help_heading = TLS)]
     tls_password_file: Option<PathBuf>,
 
     /// The name that the server's certificate must have [default: the host of --server]
     #[arg(long, value_name = "NAME", env = "ZOOLET_TLS_SERVER_NAME")]
     #[arg(conflicts_with = "tls_no_hostname_verification")]
+    #[arg(help_heading = TLS)]
     tls_server_name: Option<String>,
 
     /// Accept a trusted certificate whatever its name is: whoever has one can pose as the server
     #[arg(long)]
+    #[arg(help_heading = TLS)]
     tls_no_hostname_verification: bool,
 }
 
@@ -91,6 +97,8 @@ impl TlsOptions {
             || self.tls_no_hostname_verification
     }
 }
+
+const TLS: &str = "TLS";
 
 /// What messages about failed connections call the options.
 const NAMES: SettingNames = SettingNames {
