@@ -1,5 +1,7 @@
 //! Runs a bench: servers, rounds and results.
 
+use std::io::{self, IsTerminal};
+
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::common::Common;
@@ -10,6 +12,7 @@ use super::report::{self, Story};
 use super::server::{BenchServer, ClientOptions, Endpoint};
 use super::table;
 use super::values::Part;
+use crate::counted::counted;
 use crate::logging::{self, LogLevel};
 use crate::serve::raise_descriptor_limit;
 use crate::signals::Signals;
@@ -167,6 +170,15 @@ async fn measure<W: Workload>(
 ) -> Result<(), Failure> {
     let points = workload.points();
     measured.planned = points.len() * rounds as usize * servers.len();
+    if !io::stderr().is_terminal() {
+        // There is a progress bar where somebody sees it.
+        let names: Vec<_> = servers.iter().map(|server| server.name.as_str()).collect();
+        let (count, names) = (counted(measured.planned as u64, "measurement"), names.join(", "));
+        crate::notice(&format!(
+            "zoolet bench {}: {count} to make, on {names}; results are printed at the end",
+            W::NAME
+        ));
+    }
     let bar = bar(measured.planned);
     for point in &points {
         measured.rounds.resize_with(servers.len(), Vec::new);

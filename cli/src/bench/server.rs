@@ -116,6 +116,13 @@ impl Endpoint {
     /// The endpoints that the options name.
     pub(in crate::bench) fn all(common: &Common) -> Result<Vec<Self>, Failure> {
         let targets = common.targets();
+        if let (Some(pid), true) = (common.pids.first(), common.servers.is_empty()) {
+            return Err(Failure::Usage(format!(
+                "--pid {pid} has no effect without --server: the process of a server that is \
+                 started for the run is known. Name the server of the process with --server \
+                 HOST:PORT, or leave --pid out"
+            )));
+        }
         if common.pids.len() > targets.len() {
             return Err(Failure::Usage(format!(
                 "there are {} --pid for {} --server; give one for each, in the same order",

@@ -294,7 +294,12 @@ async fn a_misspelt_or_missing_argument_gets_a_hint() {
         (&["herd", "--waiters", "0"], 2, &["from 1"]),
         (&["hred"], 2, &["similar subcommand", "herd"]),
         (&["load", "--mix", "gett=1"], 2, &["did you mean get?"]),
-        (&["herd", "--pid", "1", "--pid", "2"], 2, &["2 --pid for 1 --server"]),
+        (
+            &["herd", "--server", "embedded", "--pid", "1", "--pid", "2"],
+            2,
+            &["2 --pid for 1 --server"],
+        ),
+        (&["herd", "--pid", "1"], 2, &["--pid 1 has no effect without --server"]),
         (&["herd", "--server", "embedded", "--server", "embedded"], 2, &["other=embedded"]),
         (&["load", "--depth", "2147483647"], 2, &["more than 1000000", "--depth"]),
         (&["herd", "--path", "/"], 2, &["/bench"]),
