@@ -15,6 +15,7 @@ use crate::complain;
 /// The command.
 #[derive(Debug, Args)]
 pub(crate) struct Certs {
+#[command(after_help = AFTER_HELP)]
     /// The folder for the files; it is made if it is not there
     #[arg(value_name = "DIR")]
     dir: PathBuf,
@@ -90,6 +91,15 @@ fn write_new(path: &Path, contents: &[u8]) -> io::Result<()> {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CertsError {
     #[error("{} is there already; choose another folder, or delete the file", .0.display())]
+const AFTER_HELP: &str = "\
+It overwrites no file: if one of them is there, none is written.
+
+Exit status: 0 if the files were written, 1 if they were not, 2 if the command line is wrong.
+
+Examples:
+  zoolet certs certs                        for servers and clients on this machine
+  zoolet certs certs --host zk1.example --host 10.0.0.7 --days 30";
+
     Exists(PathBuf),
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },

@@ -38,6 +38,7 @@ use crate::writers::{self, Writer};
 
 /// The commands.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Data {
     #[command(subcommand)]
     command: Command,
@@ -242,3 +243,17 @@ enum DataError {
     #[error(transparent)]
     Client(#[from] client::Error),
 }
+
+const AFTER_HELP: &str = "\
+DIR is the directory that has version-2 in it: dataDir of zoo.cfg.
+
+Exit status: 0 if it was done, 1 if it failed, or check found that something that was acknowledged
+is lost, 2 if the command line is wrong, 3 if a part of the past is missing in what history,
+sessions or locks printed.
+
+Examples:
+  zoolet data check /var/lib/zookeeper                  what a server would start with
+  zoolet data locks /var/lib/zookeeper /locks/backup    who held a lock, and who had to wait
+  zoolet data history /var/lib/zookeeper /config/db     who has changed a znode
+  zoolet data at /var/lib/zookeeper --time '2026-07-01 14:03' /config
+  zoolet data export /var/lib/zookeeper > znodes.jsonl";

@@ -95,6 +95,12 @@ impl Locks {
             (false, true) => writeln!(io::stdout(), "{}", report.json())?,
             (false, false) => io::stdout().write_all(report.text().as_bytes())?,
         }
+        if report.is_empty() && self.path.as_str() != "/" {
+            crate::notice(&format!(
+                "there was no lock at or below {}; `zoolet data locks DIR` without a path tells of all",
+                self.path
+            ));
+        }
         if !self.json {
             clients.tell_missing();
         }

@@ -57,6 +57,10 @@ async fn the_holders_of_locks_are_told_while_a_server_runs() {
     assert!(text.contains("  1 hand-over to one that waited; 0 after a time without"), "{text}");
     assert!(told.stderr.contains("do not have the addresses of clients"), "{}", told.stderr);
 
+    let told = locks(&directory, &["/nope"]).await;
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(told.stderr.contains("there was no lock at or below /nope;"), "{}", told.stderr);
+
     let told = locks(&directory, &["/locks/a", "--json"]).await;
     assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""));
     let report: Value = serde_json::from_str(&told.stdout).expect("it is JSON");

@@ -75,6 +75,11 @@ impl<'a> Report<'a> {
         Self { top, span, locks, others, clients }
     }
 
+    /// Whether there was no lock.
+    pub(super) fn is_empty(&self) -> bool {
+        self.locks.is_empty() && self.others.is_none()
+    }
+
     /// The report in a sentence.
     pub(super) fn summary(&self) -> String {
         let apart = self.locks.len() as u64;
