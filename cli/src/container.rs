@@ -95,9 +95,6 @@ fn start(image: &Image, file: &Path) -> Result<(), ContainerError> {
     logging::start(None, LogLevel::Info);
     user::leave_root(image)?;
     let Settings { zoo_cfg, generated } = settings(image, file)?;
-    for remark in &zoo_cfg.remarks {
-        tracing::warn!("{remark}");
-    }
     if let Some(text) = generated {
         match std::fs::write(file, text) {
             Ok(()) => tracing::info!("{} was written from the environment", file.display()),
@@ -106,6 +103,10 @@ fn start(image: &Image, file: &Path) -> Result<(), ContainerError> {
                 file.display()
             ),
         }
+    }
+    // They name the file, which is there now.
+    for remark in &zoo_cfg.remarks {
+        tracing::warn!("{remark}");
     }
     image.write_myid()?;
     Ok(serve::run(&zoo_cfg.options, serve::Parent::ANY)?)

@@ -226,11 +226,15 @@ fn moral(all: &[Sold], items: usize, buyers: usize) -> String {
     }
     let events = Unit::Count.text(each(herd) / each(mutex).max(1.0));
     let least = if herd.is_complete { "" } else { "more than " };
-    let time = Unit::Count.text(herd.seconds / mutex.seconds);
+    let times = herd.seconds / mutex.seconds;
+    let time = match times > 1.0 {
+        true => format!("takes {least}{} times as long", Unit::Count.text(times)),
+        // A machine with other work can be that uneven.
+        false => "takes no longer this time".to_owned(),
+    };
     format!(
         "{first} Both locks sell what there is, and no more; but where each release wakes all who \
-         wait, the sale takes {least}{time} times as long, and each buyer costs {events} times as \
-         many events."
+         wait, the sale {time}, and each buyer costs {events} times as many events."
     )
 }
 

@@ -181,7 +181,7 @@ fn what_the_files_do_not_have_is_an_error_that_names_what_they_have() {
     assert!(missing.contains("there is no snapshot, and the logs begin with 0x5, in"), "{missing}");
 
     files.put("snapshot.4", &tale.snapshot(4));
-    let known = "they tell the states from 0x4 to 0x9 (2023-11-14T22:13:28.000Z)";
+    let known = "the files have the states from 0x4 to 0x9 (2023-11-14T22:13:28.000Z)";
     let beyond = error(&files, Until::Zxid(Zxid(10)));
     assert_eq!(beyond, format!("there is no transaction 0xa yet: {known}"));
     let before = error(&files, Until::Zxid(Zxid(3)));

@@ -168,9 +168,13 @@ async fn what_is_asked_wrongly_is_told_with_its_cure() {
         (
             &["--zxid", "0x99"],
             1,
-            "there is no transaction 0x99 yet: they tell the states from 0x0 to 0x7 (2",
+            "there is no transaction 0x99 yet: the files have the states from 0x0 to 0x7 (2",
         ),
-        (&["--time", "2001-01-01"], 1, "do not reach back to 2001-01-01T00:00:00.000Z: they tell"),
+        (
+            &["--time", "2001-01-01"],
+            1,
+            "do not reach back to 2001-01-01T00:00:00.000Z: the files have",
+        ),
         (&["/nothing", "--zxid", "3"], 1, "there was no znode /nothing at 0x3"),
         (&["--zxid", "latest"], 2, "must be a zxid such as 0x1f, or 31"),
         (&["--time", "yesterday"], 2, "must be a time such as 2026-07-01T14:03:00Z"),

@@ -80,11 +80,12 @@ impl Journal {
         let Recovered { core, replayed, needs_snapshot, snapshot, torn, .. } = recovered;
         let totals = core.totals();
         tracing::info!(
-            "{} znodes and {} sessions at {last}: {}, {replayed} transactions",
-            totals.znodes,
-            totals.sessions,
+            "{} and {} at {last}: {}, {}",
+            counted(totals.znodes as u64, "znode"),
+            counted(totals.sessions as u64, "session"),
             snapshot
                 .map_or_else(|| "no snapshot".to_owned(), |zxid| format!("the snapshot at {zxid}")),
+            counted(replayed, "transaction"),
         );
         let committer = Committer::new(
             directory,
@@ -182,6 +183,12 @@ impl Log {
         self.commits.end_log();
         self.bytes_of_log = 0;
     }
+}
+
+/// A number with a noun, for a person.
+fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }
 
 #[cfg(test)]

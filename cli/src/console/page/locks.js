@@ -28,7 +28,7 @@ export class Locks {
 
   show(state) {
     if (!state?.totals) {
-      this.summary.textContent = "The tree is being read.";
+      this.summary.textContent = state?.trouble ? "The tree cannot be read yet." : "The tree is being read.";
       // What was shown before may be so no longer.
       this.cycles.replaceChildren();
       keyed(this.list, [], null);

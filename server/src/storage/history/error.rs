@@ -93,7 +93,7 @@ pub enum HistoryError {
 ///
 /// let last = Some(Moment { zxid: Zxid(9), time_ms: 0 });
 /// let known = Known { first: Zxid(3), last };
-/// assert_eq!(known.to_string(), "they tell the states from 0x3 to 0x9 (1970-01-01T00:00:00.000Z)");
+/// assert_eq!(known.to_string(), "the files have the states from 0x3 to 0x9 (1970-01-01T00:00:00.000Z)");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
@@ -108,13 +108,13 @@ impl fmt::Display for Known {
         let Self { first, last } = self;
         match last {
             Some(Moment { zxid, time_ms }) => {
-                write!(f, "they tell the states from {first} to {zxid} (")?;
+                write!(f, "the files have the states from {first} to {zxid} (")?;
                 match jiff::Timestamp::from_millisecond(*time_ms) {
                     Ok(time) => write!(f, "{time:.3})"),
                     Err(_) => write!(f, "{time_ms} ms)"),
                 }
             }
-            None => write!(f, "they tell the state at {first} only"),
+            None => write!(f, "the files have the state at {first} only"),
         }
     }
 }
