@@ -14,9 +14,9 @@ use crate::complain;
 
 /// The command.
 #[derive(Debug, Args)]
-pub(crate) struct Certs {
 #[command(after_help = AFTER_HELP)]
     /// The folder for the files; it is made if it is not there
+pub(crate) struct Certs {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
@@ -56,6 +56,9 @@ impl Certs {
 
     fn make(&self) -> Result<String, CertsError> {
         let issued = issue::issue(&self.hosts, self.days)?;
+        if self.dir.exists() && !self.dir.is_dir() {
+            return Err(CertsError::NoFolder(self.dir.clone()));
+        }
         fs::create_dir_all(&self.dir).map_err(|source| cannot_write(&self.dir, source))?;
         // Absolute, since servers and clients are started elsewhere.
         let dir = self.dir.canonicalize().map_err(|source| cannot_write(&self.dir, source))?;
@@ -87,10 +90,6 @@ fn write_new(path: &Path, contents: &[u8]) -> io::Result<()> {
     options.open(path)?.write_all(contents)
 }
 
-/// Why the certificates were not made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CertsError {
-    #[error("{} is there already; choose another folder, or delete the file", .0.display())]
 const AFTER_HELP: &str = "\
 It overwrites no file: if one of them is there, none is written.
 
@@ -101,7 +100,13 @@ Examples:
   zoolet certs certs --host zk1.example --host 10.0.0.7 --days 30";
 
     Exists(PathBuf),
+/// Why the certificates were not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CertsError {
+    #[error("{} is there already; choose another folder, or delete the file", .0.display())]
     #[error("cannot write {}: {source}", path.display())]
+    #[error("{} is a file; name a folder, which is made if it is not there", .0.display())]
+    NoFolder(PathBuf),
     Write { path: PathBuf, source: io::Error },
     #[error("{name:?} can be in no certificate: a host name or an IP address is needed")]
     Host { name: String },

@@ -107,11 +107,12 @@ enum Command {
 #[derive(Debug, Args)]
 struct Directories {
     /// The data directory, the one that has version-2 in it
-    #[arg(value_name = "DIR", value_parser = storage::directory)]
+    #[arg(value_name = "DIR", value_parser = storage::directory_option())]
     data_dir: PathBuf,
 
     /// Where the logs are, if not in the data directory
-    #[arg(long, value_name = "DIR", value_parser = storage::directory, visible_alias = "log-dir")]
+    #[arg(long, value_name = "DIR", value_parser = storage::directory_option())]
+    #[arg(visible_alias = "log-dir")]
     data_log_dir: Option<PathBuf>,
 }
 

@@ -1,6 +1,6 @@
 //! `zoolet digest`: prints what the digest scheme makes of a user and a password.
 
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Read};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -43,7 +43,7 @@ impl Digest {
     fn print(&self, password: &str) -> Result<(), DigestError> {
         let identity = identity(&self.user, password, self.algorithm);
         let line = if self.superuser { zoo_cfg_line(&identity) } else { identity };
-        writeln!(io::stdout(), "{line}").map_err(DigestError::Io)
+        crate::print(&format!("{line}\n")).map_err(DigestError::Output)
     }
 }
 
@@ -65,13 +65,16 @@ fn identity(user: &str, password: &str, algorithm: DigestAlgorithm) -> String {
 /// The password that someone types twice without seeing it, or the first line of stdin.
 fn password() -> Result<String, DigestError> {
     if io::stdin().is_terminal() {
-        let password = rpassword::prompt_password("Password: ").map_err(DigestError::Io)?;
-        let again = rpassword::prompt_password("Again: ").map_err(DigestError::Io)?;
+        let password = rpassword::prompt_password("Password: ").map_err(DigestError::Input)?;
+        let again = rpassword::prompt_password("Again: ").map_err(DigestError::Input)?;
         return if password == again { some(password) } else { Err(DigestError::Different) };
     }
     let mut line = String::new();
     let mut stdin = io::stdin().lock().take(PASSWORD_BYTES_MAX + 1);
-    stdin.read_line(&mut line).map_err(DigestError::Io)?;
+    stdin.read_line(&mut line).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => DigestError::NotUtf8,
+        _ => DigestError::Input(error),
+    })?;
     if line.len() as u64 > PASSWORD_BYTES_MAX {
         return Err(DigestError::TooLong);
     }
@@ -87,8 +90,12 @@ const PASSWORD_BYTES_MAX: u64 = 4096;
 
 #[derive(Debug, thiserror::Error)]
 enum DigestError {
-    #[error("{0}")]
-    Io(io::Error),
+    #[error("the password cannot be read: {0}")]
+    Input(io::Error),
+    #[error("stdout cannot be written: {0}")]
+    Output(io::Error),
+    #[error("the password is not UTF-8, in which clients send it; convert it, with iconv say")]
+    NotUtf8,
     #[error("the two passwords differ; try again")]
     Different,
     #[error(

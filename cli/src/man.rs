@@ -24,7 +24,11 @@ impl Man {
         command.build();
         let (place, written) = match &self.directory {
             Some(directory) => {
-                let written = fs::create_dir_all(directory);
+                let written = if directory.exists() && !directory.is_dir() {
+                    Err(io::Error::other("it is a file; name a directory"))
+                } else {
+                    fs::create_dir_all(directory)
+                };
                 (
                     directory.display().to_string(),
                     written.and_then(|()| write_all(&command, directory)),

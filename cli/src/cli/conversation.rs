@@ -37,7 +37,10 @@ pub(super) async fn run_script(shell: &mut Shell, stop_on_error: bool) -> u8 {
                     shell.execute_line(&line).await
                 }
                 Input::End => Ok(Flow::Quit),
-                Input::Failed(error) => Err(Failure::Input(error)),
+                Input::Failed(error) => {
+                    number += 1;
+                    Err(Failure::Input(error))
+                }
             }
         };
         let result = tokio::select! {
@@ -49,7 +52,7 @@ pub(super) async fn run_script(shell: &mut Shell, stop_on_error: bool) -> u8 {
             Ok(Flow::Quit) => return code,
             Err(failure) => {
                 let is_last = failure.is_last();
-                match code_of(shell, Err(failure), Some(number)) {
+                match code_of(shell, Err(failure), (number > 0).then_some(number)) {
                     0 => {}
                     failed => code = failed,
                 }

@@ -1,8 +1,10 @@
 //! The options of the data directory.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use zoolet_server::storage::{Compression, Durability, StorageConfig};
 
@@ -13,11 +15,11 @@ use super::{Contradiction, put};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct StorageOptions {
     /// Keep the data here, in ZooKeeper's format [default: in memory only]
-    #[arg(long, value_name = "DIR", value_parser = directory, help_heading = STORAGE)]
+    #[arg(long, value_name = "DIR", value_parser = directory_option(), help_heading = STORAGE)]
     pub(crate) data_dir: Option<PathBuf>,
 
     /// Keep the logs here, on a disk of their own say [default: in the data directory]
-    #[arg(long, value_name = "DIR", value_parser = directory, help_heading = STORAGE)]
+    #[arg(long, value_name = "DIR", value_parser = directory_option(), help_heading = STORAGE)]
     #[arg(visible_alias = "log-dir")]
     pub(crate) data_log_dir: Option<PathBuf>,
 
@@ -144,6 +146,14 @@ impl StorageOptions {
         let chosen = Self { durability: None, ..self.clone() };
         self.data_dir.is_none() && chosen != Self::default()
     }
+}
+
+/// The parser of an option that names a directory, whose name need not be UTF-8.
+pub(crate) fn directory_option() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|name: OsString| match name.into_string() {
+        Ok(text) => directory(&text),
+        Err(name) => Ok(name.into()),
+    })
 }
 
 pub(crate) fn directory(text: &str) -> Result<PathBuf, BadValue> {
