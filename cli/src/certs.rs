@@ -11,12 +11,13 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::complain;
+use crate::server_options::values;
 
 /// The command.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
-    /// The folder for the files; it is made if it is not there
 pub(crate) struct Certs {
+    /// The folder for the files; it is made if it is not there
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
@@ -26,7 +27,7 @@ pub(crate) struct Certs {
 
     /// For how many days the certificates of server and client are valid
     #[arg(long, value_name = "DAYS", default_value_t = 365)]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=3650))]
+    #[arg(value_parser = values::number::<u16>(1..=3650))]
     days: u16,
 }
 
@@ -55,10 +56,10 @@ impl Certs {
     }
 
     fn make(&self) -> Result<String, CertsError> {
-        let issued = issue::issue(&self.hosts, self.days)?;
         if self.dir.exists() && !self.dir.is_dir() {
             return Err(CertsError::NoFolder(self.dir.clone()));
         }
+        let issued = issue::issue(&self.hosts, self.days)?;
         fs::create_dir_all(&self.dir).map_err(|source| cannot_write(&self.dir, source))?;
         // Absolute, since servers and clients are started elsewhere.
         let dir = self.dir.canonicalize().map_err(|source| cannot_write(&self.dir, source))?;
@@ -99,14 +100,14 @@ Examples:
   zoolet certs certs                        for servers and clients on this machine
   zoolet certs certs --host zk1.example --host 10.0.0.7 --days 30";
 
-    Exists(PathBuf),
 /// Why the certificates were not made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CertsError {
     #[error("{} is there already; choose another folder, or delete the file", .0.display())]
-    #[error("cannot write {}: {source}", path.display())]
+    Exists(PathBuf),
     #[error("{} is a file; name a folder, which is made if it is not there", .0.display())]
     NoFolder(PathBuf),
+    #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("{name:?} can be in no certificate: a host name or an IP address is needed")]
     Host { name: String },

@@ -7,7 +7,7 @@ mod tls;
 use std::time::Duration;
 
 use clap::Args;
-use zoolet_client::{Builder, Client, Hosts};
+use zoolet_client::{Builder, Client, Error, Hosts};
 
 use self::identities::IdentityOptions;
 pub(crate) use self::identities::{Identities, identities};
@@ -73,6 +73,13 @@ pub(crate) enum SecurityError {
     Sasl(#[from] NoPassword),
 }
 
-pub(crate) fn hosts(text: &str) -> Result<String, zoolet_client::Error> {
-    text.parse::<Hosts>().map(|_| text.to_owned())
+pub(crate) fn hosts(text: &str) -> Result<String, String> {
+    match text.parse::<Hosts>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error @ Error::Path(_)) => Err(format!(
+            "the chroot, which begins at the first /, is no path of a znode: {error}; write it like \
+             HOST:PORT/app/locks"
+        )),
+        Err(error) => Err(error.to_string()),
+    }
 }

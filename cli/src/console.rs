@@ -58,6 +58,7 @@ use crate::signals::Signals;
 pub(crate) struct Console {
     /// Where the page is; port 0 picks a free one. Other machines than this one need a token
     #[arg(short, long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8181")]
+    #[arg(value_parser = values::ip_and_port)]
     listen: SocketAddr,
 
     /// The file whose first line is the token that a viewer has to know
@@ -77,7 +78,7 @@ pub(crate) struct Console {
 
     /// How many znodes to look at for locks
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = values::number::<u64>(1..=i64::MAX))]
     max_znodes: u64,
 
     #[command(flatten)]

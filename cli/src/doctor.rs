@@ -54,7 +54,7 @@ pub(crate) struct Doctor {
 
     /// How many znodes to look at
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = values::number::<u64>(1..=i64::MAX))]
     max_znodes: u64,
 
     #[command(flatten)]

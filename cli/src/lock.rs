@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, value_parser};
+use clap::Args;
 use zoolet_client::{Client, ConnectionState, Error};
 
 use self::failure::{Failure, Loss};
@@ -51,7 +51,7 @@ pub(crate) struct Lock {
 
     /// Take one of N permits; everyone must name the same number
     #[arg(long, value_name = "N", group = "kind", help_heading = KIND)]
-    #[arg(value_parser = value_parser!(u32).range(1..))]
+    #[arg(value_parser = values::number::<u32>(1..=values::INT_MAX))]
     semaphore: Option<u32>,
 
     /// Give up after this time, connecting included; 0 is as --nonblock [default: never]
@@ -64,6 +64,7 @@ pub(crate) struct Lock {
 
     /// The exit status when the lock was not had
     #[arg(long, short = 'E', value_name = "STATUS", default_value_t = 1, help_heading = WAITING)]
+    #[arg(value_parser = values::number::<u8>(0..=255))]
     conflict_exit_code: u8,
 
     /// How long a command may take to end after SIGTERM when the lock is lost, before SIGKILL
@@ -160,11 +161,11 @@ impl Lock {
         Failure::NoServer { server: self.server.server.clone(), why }
     }
 
-    fn waited_in_vain(&self, client: &Client) -> Failure {
     fn lost(&self, how: Loss) -> Failure {
         Failure::Lost { path: self.path.clone(), how }
     }
 
+    fn waited_in_vain(&self, client: &Client) -> Failure {
         let is_connected = client.state().borrow().is_some_and(ConnectionState::is_connected);
         if is_connected {
             Failure::Conflict(self.path.clone())
@@ -199,8 +200,8 @@ impl Lock {
                  before the command is gone"
             );
         }
-        let job = Job::start(&self.command, &held)?;
         signals.take_stops().map_err(Failure::System)?;
+        let job = Job::start(&self.command, &held)?;
         match job.run(&held, client, signals, kill_after).await? {
             Ending::Ended(code) if held.release(client).await => Ok(code),
             Ending::Ended(code) => Err(self.lost(Loss::Ended(code))),
@@ -244,10 +245,10 @@ The command has in its environment
   ZOOLET_LOCK_PATH      the znode by which the lock is held. Its data is HOST:PID COMMAND, which
                         `zoolet cli locks PATH` shows to others.
 
-The command runs in a process group of its own. SIGINT, SIGTERM and SIGHUP are passed on to it. When
-the lock is lost, or cannot be vouched for any longer than --kill-after because the servers do not
-prove that the session lives, the group gets SIGTERM, and after --kill-after SIGKILL: the command is
-gone before anyone else can have the lock. Choose --kill-after no longer than a sixth of
+The command runs in a process group of its own. SIGINT, SIGTERM, SIGHUP and SIGTSTP are passed on to
+it. When the lock is lost, or cannot be vouched for any longer than --kill-after because the servers
+do not prove that the session lives, the group gets SIGTERM, and after --kill-after SIGKILL: the
+command is gone before anyone else can have the lock. Choose --kill-after no longer than a sixth of
 --session-timeout: the servers are asked once in a third of that, and a command is never stopped
 more than a sixth ahead. What it leaves in the background when it ends by itself is not waited for.
 

@@ -206,14 +206,16 @@ fn definition() -> clap::Command {
     with_negative_numbers(Zoolet::command())
 }
 
+/// Tells a negative number from an option, so that the message about it is that of the setting.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
-    // A negative number is told from an option, so that the message about it is that of the setting.
-    command.mut_subcommand("serve", |serve| {
-        serve.mut_args(|argument| match argument.get_action().takes_values() {
+    let command = command.mut_args(|argument| {
+        let is_option = argument.get_long().is_some() || argument.get_short().is_some();
+        match is_option && argument.get_action().takes_values() {
             true => argument.allow_negative_numbers(true),
             false => argument,
-        })
-    })
+        }
+    });
+    command.mut_subcommands(with_negative_numbers)
 }
 
 /// Prints an error to stderr.

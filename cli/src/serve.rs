@@ -39,6 +39,9 @@ use crate::server_options::{Contradiction, ServerOptions, values};
 use crate::writers::{self, Writer};
 use crate::zoo_cfg::{ZooCfg, ZooCfgError};
 
+/// The most servers of a `TestEnsemble`.
+const SERVERS_MAX: i64 = 15;
+
 /// The options. The help text of the command is on its variant in the list of commands.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -62,7 +65,8 @@ pub(crate) struct Serve {
 
     /// For tests, with --test-control: run so many servers that behave as an ensemble, with a free port
     /// for each; a test double, which replicates and keeps nothing
-    #[arg(long, value_name = "COUNT", value_parser = values::some, requires = "test_control")]
+    #[arg(long, value_name = "COUNT", requires = "test_control")]
+    #[arg(value_parser = values::number::<usize>(1..=SERVERS_MAX))]
     servers: Option<usize>,
 
     /// Print one line of JSON when the server is ready, in place of the text
@@ -311,7 +315,10 @@ pub(crate) enum ServeError {
     TestEnsemble(#[from] TestEnsembleError),
     #[error(transparent)]
     Console(#[from] EmbeddedError),
-    #[error("cannot listen on {address} for the test control: {source}")]
+    #[error(
+        "cannot listen on {address} for the test control: {source}; choose another port with \
+         --test-control, or 0 for any free one"
+    )]
     TestControl { address: SocketAddr, source: io::Error },
     #[error("the system refuses what a server needs: {0}")]
     Runtime(io::Error),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, value_parser};
+use clap::Args;
 use zoolet_client::Hosts;
 use zoolet_protocol::ZPath;
 
@@ -27,7 +27,7 @@ pub(super) struct Common {
     /// The process of a server on this machine, for its CPU time and memory; given several times,
     /// in the order of --server. Of an embedded server it is known
     #[arg(long = "pid", value_name = "PID", help_heading = SERVERS)]
-    #[arg(value_parser = value_parser!(u32).range(1..))]
+    #[arg(value_parser = values::number::<u32>(1..=values::INT_MAX))]
     pub(super) pids: Vec<u32>,
 
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub(super) struct Common {
 
     /// How often everything is measured, the servers by turns; what is told is the median
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
-    #[arg(value_parser = value_parser!(u32).range(1..))]
+    #[arg(value_parser = values::number::<u32>(1..=values::INT_MAX))]
     pub(super) rounds: u32,
 
     /// Print JSON instead of a table, with the numbers of each round

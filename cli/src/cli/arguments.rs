@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use zoolet_core::StatsTrack;
+use zoolet_core::{StatsTrack, TTL_MS_MAX};
 use zoolet_protocol::{CreateMode, Expect, PathError, WatchMode, ZPath};
 
 use super::acl::AclList;
@@ -292,11 +292,15 @@ pub(super) fn znode(text: &str) -> Result<String, PathError> {
 }
 
 /// A plain number is milliseconds, as in `zkCli.sh`.
-fn time_to_live(text: &str) -> Result<Duration, &'static str> {
-    match text.parse() {
-        Ok(ms) => Ok(Duration::from_millis(ms)),
-        Err(_) => values::some_time(text).map_err(|_| {
-            "must be a number of milliseconds, or a time with units, such as 10m, 1h30m or 500ms"
-        }),
+fn time_to_live(text: &str) -> Result<Duration, String> {
+    let ms = text.parse().map(Duration::from_millis);
+    let limits = Duration::from_millis(1)..=Duration::from_millis(TTL_MS_MAX.cast_unsigned());
+    match ms.or_else(|_| values::time(text)) {
+        Ok(time) if limits.contains(&time) => Ok(time),
+        Ok(_) => Err(format!("must be from 1 to {TTL_MS_MAX} milliseconds")),
+        Err(_) => Err(format!(
+            "must be a number of milliseconds from 1 to {TTL_MS_MAX}, or a time with units, such as \
+             10m, 1h30m or 500ms"
+        )),
     }
 }

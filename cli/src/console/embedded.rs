@@ -27,12 +27,14 @@ use super::{Shared, collector, http};
 use crate::connect_options::{self, Identities};
 use crate::doctor::limits::CHILDREN_LISTED_MAX;
 use crate::doctor::scan::ScanOptions;
+use crate::server_options::values;
 
 /// The options of the console of a server.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EmbeddedOptions {
     /// Show the server in a browser at this address, as 127.0.0.1:8181; other machines need a token
-    #[arg(long, value_name = "ADDR:PORT", help_heading = CONSOLE)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::ip_and_port)]
+    #[arg(help_heading = CONSOLE)]
     console: Option<SocketAddr>,
 
     /// The file whose first line is the token that a viewer of the console has to know
@@ -51,7 +53,7 @@ pub(crate) struct EmbeddedOptions {
     #[arg(value_parser = connect_options::identities)]
     console_auth_file: Option<Identities>,
 
-    /// For tests: let viewers of the console expire, cut and freeze sessions
+    /// For tests, with --test-control: let viewers of the console expire, cut and freeze sessions
     #[arg(long, requires_all = ["console", "test_control"], help_heading = CONSOLE)]
     console_write: bool,
 }

@@ -29,17 +29,17 @@ pub(crate) struct ServersOptions {
 
     /// The most requests in a second for locks and sessions
     #[arg(long, value_name = "NUMBER", default_value_t = 100)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(value_parser = values::number::<u32>(1..=100_000))]
     rate: u32,
 
     /// How many children a directory may have to be listed; of one with more only their number is told
     #[arg(long, value_name = "NUMBER", default_value_t = CHILDREN_LISTED_MAX)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = values::number::<u32>(1..=values::NUMBER_MAX))]
     max_children: u32,
 
     /// The longest message that servers and clients accept, in bytes: their jute.maxbuffer
     #[arg(long, value_name = "BYTES", default_value_t = FRAME_BYTES)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1_024..))]
+    #[arg(value_parser = values::number::<u32>(1_024..=values::NUMBER_MAX))]
     max_message: u32,
 
     #[command(flatten)]

@@ -135,6 +135,11 @@ impl AuthProvider {
         let names: Vec<_> = Self::CLASSES.iter().map(|(_, _, class)| *class).collect();
         format!("{}{{{}}}", Self::PACKAGE, names.join(","))
     }
+
+    /// The names of the schemes, for messages.
+    pub(crate) fn scheme_names() -> String {
+        Self::CLASSES.map(|(_, scheme, _)| scheme).join(", ")
+    }
 }
 
 impl FromStr for AuthProvider {
@@ -143,7 +148,7 @@ impl FromStr for AuthProvider {
     fn from_str(text: &str) -> Result<Self, BadValue> {
         match Self::CLASSES.iter().find(|(_, scheme, _)| *scheme == text) {
             Some((provider, _, _)) => Ok(*provider),
-            None => Self::of_class(text),
+            None => Self::of_class(text).map_err(|_| BadValue::NotAnAuthScheme),
         }
     }
 }

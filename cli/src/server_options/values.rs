@@ -3,6 +3,7 @@
 //! Numbers and booleans are parsed as ZooKeeper's classes parse them. Where those silently use a default
 //! for a bad value, these return an error.
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -25,8 +26,8 @@ pub(crate) enum BadValue {
     #[error("must be {}", DIGEST_ALGORITHM_NAMES.join(" or "))]
     NotADigestAlgorithm,
     #[error(
-        "must be user:hash, where hash is what `printf %s user:password | openssl dgst -sha1 \
-         -binary | base64` prints"
+        "must be USER:HASH, as `zoolet digest USER` prints it for the password on its standard \
+         input"
     )]
     NotASuperDigest,
     #[error("must name four-letter words such as {}, or be *", FOUR_LETTER_WORDS.join(","))]
@@ -42,6 +43,10 @@ pub(crate) enum BadValue {
     NotAHost,
     #[error("must be a time such as 10s, 500ms, 1m30s, or a number of seconds")]
     NotATime,
+    #[error(
+        "must be an IP address and a port, such as 127.0.0.1:8181 or [::1]:8181, and no host name"
+    )]
+    NotAnIpAndPort,
     #[error("must be more than no time")]
     NoTime,
     #[error(
@@ -49,6 +54,8 @@ pub(crate) enum BadValue {
         AuthProvider::class_names()
     )]
     NotAnAuthProvider,
+    #[error("must be {}, or the class of one of them", AuthProvider::scheme_names())]
+    NotAnAuthScheme,
     #[error(
         "is about Kerberos, which zoolet does not have; remove it, and let clients authenticate by \
          certificates or by SASL DIGEST-MD5"
@@ -268,6 +275,11 @@ pub(crate) fn host(text: &str) -> Result<String, BadValue> {
     }
 }
 
+/// The address of a page: a host name could stand for several.
+pub(crate) fn ip_and_port(text: &str) -> Result<SocketAddr, BadValue> {
+    text.parse().map_err(|_| BadValue::NotAnIpAndPort)
+}
+
 /// A time with a unit, or a number of seconds.
 pub(crate) fn time(text: &str) -> Result<Duration, BadValue> {
     let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
@@ -283,13 +295,25 @@ pub(crate) fn some_time(text: &str) -> Result<Duration, BadValue> {
     }
 }
 
+/// The parser of a whole number within limits.
+pub(crate) fn number<T: TryFrom<i64>>(
+    limits: RangeInclusive<i64>,
+) -> impl Fn(&str) -> Result<T, BadValue> + Clone {
+    move |text| {
+        let number = whole(text, limits.clone())?;
+        T::try_from(number).map_err(|_| BadValue::NotInRange(limits.clone()))
+    }
+}
+
 /// A number that is not zero.
 pub(crate) fn some(text: &str) -> Result<usize, BadValue> {
     Ok(whole(text, 1..=INT_MAX)? as usize)
 }
 
 pub(super) const INT_MIN: i64 = i32::MIN as i64;
-pub(super) const INT_MAX: i64 = i32::MAX as i64;
+pub(crate) const INT_MAX: i64 = i32::MAX as i64;
+/// The largest number of an option that has no other limit.
+pub(crate) const NUMBER_MAX: i64 = u32::MAX as i64;
 
 const DIGEST_ALGORITHM_NAMES: [&str; 3] = ["SHA1", "SHA-256", "SHA3-256"];
 

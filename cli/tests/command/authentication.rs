@@ -89,7 +89,7 @@ async fn a_password_comes_from_a_file_or_the_environment() {
 async fn a_password_in_place_of_a_hash_is_not_shown() {
     let refused = run(&["serve", "--super-digest", "admin:hunter2"]).await;
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.stderr.contains("--super-digest must be user:hash"), "{refused:?}");
+    assert!(refused.stderr.contains("--super-digest must be USER:HASH"), "{refused:?}");
     assert!(!refused.stderr.contains("hunter2"), "{refused:?}");
 }
 

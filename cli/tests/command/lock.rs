@@ -528,7 +528,7 @@ async fn invalid_arguments_get_a_suggestion() {
     let cases: [(&[&str], &str); 6] = [
         (&["/a", "--nonblok", "true"], "'--nonblock'"),
         (&["/a", "--wait", "soon", "true"], "must be a time such as 10s"),
-        (&["/a", "--semaphore", "0", "true"], "0 is not in 1.."),
+        (&["/a", "--semaphore", "0", "true"], "a whole number from 1 to"),
         (&["/a", "--shared", "--mutex", "true"], "cannot be used with"),
         (&["a", "true"], "does not begin with /"),
         (&["/a"], "<COMMAND>"),

@@ -34,4 +34,5 @@ mod sweep;
 mod test_control;
 mod test_ensemble;
 mod tls;
+mod wrong_arguments;
 mod zoo_cfg;

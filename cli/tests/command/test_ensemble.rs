@@ -265,8 +265,10 @@ async fn options_that_an_ensemble_does_not_have_are_refused() {
         assert_eq!(ended.code, Some(2), "{options:?}: {ended:?}");
         assert!(ended.stderr.contains(word), "{options:?}: {ended:?}");
     }
-    let ended = run(&["serve", "--servers", "99", "--test-control", "127.0.0.1:0"]).await;
-    assert!(ended.code == Some(2) && ended.stderr.contains("1 to 15"), "{ended:?}");
+    for count in ["0", "16", "-1"] {
+        let ended = run(&["serve", "--servers", count, "--test-control", "127.0.0.1:0"]).await;
+        assert!(ended.code == Some(2) && ended.stderr.contains("from 1 to 15"), "{ended:?}");
+    }
     let ended = run(&["serve", "--servers", "3"]).await;
     assert!(ended.code == Some(2) && ended.stderr.contains("--test-control"), "{ended:?}");
 }
