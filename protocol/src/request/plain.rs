@@ -195,58 +195,102 @@ mod tests {
 
     use super::*;
     use crate::acl::{Acl, Id};
+    use crate::jute::repaired;
     use crate::multi::MultiOp;
     use crate::request::{Create, Delete, Lookup, Read, Request, SetData, Write};
     use crate::{decode_request, encode_request};
 
-    /// What the general way makes of a frame, if it is such a request.
-    fn decoded(frame: &Bytes) -> Option<(Xid, String)> {
-        let (header, request) = decode_request(frame).ok()?;
-        match request.ok()? {
-            Request::Read(Read::Lookup(Lookup::GetData(path))) => {
-                Some((header.xid, path.text()?.to_owned()))
+    /// A change of a frame: one or several make another request of it, or none.
+    #[derive(Debug, Clone)]
+    enum Damage {
+        Byte(usize, u8),
+        /// Of a length, a count, an operation code or whatever is there.
+        Number(usize, i32),
+        Inserted(usize, Vec<u8>),
+        Cut(usize, usize),
+        Tail(Vec<u8>),
+    }
+
+    impl Damage {
+        fn to(&self, frame: &mut Vec<u8>) {
+            let within = |at: usize| at.min(frame.len());
+            match self {
+                Self::Byte(at, byte) => {
+                    if let Some(damaged) = frame.get_mut(*at) {
+                        *damaged = *byte;
+                    }
+                }
+                Self::Number(at, number) => {
+                    if let Some(damaged) = frame.get_mut(*at..at + 4) {
+                        damaged.copy_from_slice(&number.to_be_bytes());
+                    }
+                }
+                Self::Inserted(at, bytes) => {
+                    let at = within(*at);
+                    frame.splice(at..at, bytes.iter().copied());
+                }
+                Self::Cut(at, bytes) => drop(frame.drain(within(*at)..within(at + bytes))),
+                Self::Tail(bytes) => frame.extend_from_slice(bytes),
             }
-            _ => None,
         }
     }
 
+    fn any_damage() -> impl Strategy<Value = Damage> {
+        // Among them the lengths of the parts of a list, null, and the operation codes.
+        let numbers = [i32::MIN, -2, -1, 0, 1, 2, 4, 5, 6, 15, 19, 21, i32::MAX];
+        let number = prop_oneof![prop::sample::select(numbers.to_vec()), 0..80, any::<i32>()];
+        let byte = prop::sample::select(vec![0, 1, 5, 0xff, b'/', 0xc3]);
+        let few = prop::collection::vec(byte, 0..9);
+        let inserted = prop_oneof![few.clone(), Just(EVERYONE.to_vec())];
+        prop_oneof![
+            1 => (0_usize..80, any::<u8>()).prop_map(|(at, byte)| Damage::Byte(at, byte)),
+            3 => (0_usize..80, number).prop_map(|(at, number)| Damage::Number(at, number)),
+            1 => (0_usize..80, inserted).prop_map(|(at, bytes)| Damage::Inserted(at, bytes)),
+            1 => (0_usize..80, 0_usize..24).prop_map(|(at, bytes)| Damage::Cut(at, bytes)),
+            1 => few.prop_map(Damage::Tail),
+        ]
+    }
+
+    fn any_damages() -> impl Strategy<Value = Vec<Damage>> {
+        prop::collection::vec(any_damage(), 0..5)
+    }
+
+    fn damaged(request: &Request, damages: &[Damage]) -> Bytes {
+        let mut frame = encode_request(Xid(7), request).to_vec();
+        damages.iter().for_each(|damage| damage.to(&mut frame));
+        frame.into()
+    }
+
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4_000))]
+
         /// It decodes the same as the general way, of whole frames and of damaged ones.
         #[test]
         fn it_is_the_request_that_all_requests_are_decoded_to(
-            xid: i32,
             path in "[/a-z\u{e4}]{0,12}",
-            damaged in prop::option::of((0_usize..40, any::<u8>())),
-            cut in 0_usize..30,
+            damages in any_damages(),
         ) {
-            let read = Read::Lookup(Lookup::GetData(path.as_str().into()));
-            let mut frame = encode_request(Xid(xid), &Request::Read(read)).to_vec();
-            if let Some((at, byte)) = damaged {
-                if let Some(damaged) = frame.get_mut(at) {
-                    *damaged = byte;
-                }
-                frame.truncate(frame.len() - cut.min(frame.len()) / 10);
-            }
-            let frame = Bytes::from(frame);
+            let read = Request::Read(Read::Lookup(Lookup::GetData(path.as_str().into())));
+            let frame = damaged(&read, &damages);
             let found = PlainGetData::decode(&frame);
-            if let Some(PlainGetData { xid, path }) = found
-                && let Ok(path) = std::str::from_utf8(path)
-            {
-                prop_assert_eq!(decoded(&frame), Some((xid, path.to_owned())));
+            if let Some(PlainGetData { xid, path }) = found {
+                let (header, request) = decode_request(&frame).unwrap();
+                prop_assert_eq!(header, RequestHeader { xid, op: OpCode::GET_DATA });
+                let path = repaired(path);
+                let read = Request::Read(Read::Lookup(Lookup::GetData(path.as_str().into())));
+                prop_assert_eq!(request, Ok(read));
             }
-            if damaged.is_none() {
+            if damages.is_empty() {
                 let path = path.as_bytes();
-                prop_assert_eq!(found, Some(PlainGetData { xid: Xid(xid), path }));
+                prop_assert_eq!(found, Some(PlainGetData { xid: Xid(7), path }));
             }
         }
 
         /// The same of writes.
         #[test]
         fn it_is_the_write_that_all_requests_are_decoded_to(
-            xid: i32,
             op in any_op(),
-            damaged in prop::option::of((0_usize..70, any::<u8>())),
-            cut in 0_usize..30,
+            damages in any_damages(),
         ) {
             let is_plain = match &op {
                 MultiOp::Create(create) => matches!(
@@ -255,14 +299,7 @@ mod tests {
                 ),
                 _ => true,
             };
-            let mut frame = encode_request(Xid(xid), &Request::Write(Write::Op(op.clone()))).to_vec();
-            if let Some((at, byte)) = damaged {
-                if let Some(damaged) = frame.get_mut(at) {
-                    *damaged = byte;
-                }
-                frame.truncate(frame.len() - cut.min(frame.len()) / 10);
-            }
-            let frame = Bytes::from(frame);
+            let frame = damaged(&Request::Write(Write::Op(op.clone())), &damages);
             let found = PlainWrite::decode(&frame, &frame);
             prop_assert!(found.is_none() || PlainWrite::is_announced_by(&frame));
             if let Some(found) = &found {
@@ -270,7 +307,7 @@ mod tests {
                 prop_assert_eq!(header, found.header);
                 prop_assert_eq!(request, Ok(Request::Write(Write::Op(general(found)))));
             }
-            if damaged.is_none() {
+            if damages.is_empty() {
                 prop_assert_eq!(found.as_ref().map(general), is_plain.then_some(op));
             }
         }
