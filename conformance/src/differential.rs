@@ -29,6 +29,9 @@ pub struct Plan {
     pub seeds: Range<u64>,
     /// The number of steps of all seeds together.
     pub operations: u64,
+    /// Whether odd seeds have quotas, which both servers must enforce. Our server carries out short writes
+    /// together only if it enforces none.
+    pub has_quotas: bool,
     /// Whether to print every step.
     pub is_verbose: bool,
     /// Whether our server must send each event with the zxid of the transaction that fired it, as
@@ -56,6 +59,8 @@ pub struct Difference {
     pub seed: u64,
     /// The step within the seed.
     pub step: u64,
+    /// Whether the plan had quotas.
+    pub has_quotas: bool,
     /// The operation.
     pub operation: String,
     /// What clients received from our server.
@@ -66,15 +71,16 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, step, operation, ours, theirs } = self;
+        let Self { seed, step, has_quotas, operation, ours, theirs } = self;
         let steps = step + 1;
         let end = seed + 1;
+        let quotas = if *has_quotas { "" } else { " --without-quotas" };
         write!(
             f,
             "seed {seed}, operation {step}: {operation}\n\
              ours:\n{ours}reference:\n{theirs}\
              again: cargo run -p zoolet-conformance -- differential \
-             --seeds {seed}..{end} --operations {steps} --verbose"
+             --seeds {seed}..{end} --operations {steps}{quotas} --verbose"
         )
     }
 }
@@ -114,7 +120,7 @@ fn run_seed(
     targets: [&dyn Target; 2],
     agreement: &mut Agreement,
 ) -> Result<(), RunError> {
-    let mut generator = Generator::new(seed);
+    let mut generator = Generator::new(seed, plan.has_quotas);
     let mut sides = [Side::new(targets[0], plan.has_event_zxids)?, Side::new(targets[1], false)?];
     let mut outcome = Ok(());
     for index in 0..steps {
@@ -124,8 +130,12 @@ fn run_seed(
             println!("{seed}/{index} {step}\n{ours}");
         }
         if ours != theirs {
-            outcome =
-                Err(RunError::Differs(Box::new(difference(seed, index, &step, &ours, &theirs))));
+            outcome = Err(RunError::Differs(Box::new(difference(
+                (seed, index),
+                plan,
+                &step,
+                [&ours, &theirs],
+            ))));
             break;
         }
         generator.note_closed(&ours.open);
@@ -139,10 +149,16 @@ fn run_seed(
     outcome
 }
 
-fn difference(seed: u64, step: u64, done: &Step, ours: &Received, theirs: &Received) -> Difference {
+fn difference(
+    (seed, step): (u64, u64),
+    plan: &Plan,
+    done: &Step,
+    [ours, theirs]: [&Received; 2],
+) -> Difference {
     Difference {
         seed,
         step,
+        has_quotas: plan.has_quotas,
         operation: done.to_string(),
         ours: ours.to_string(),
         theirs: theirs.to_string(),

@@ -28,6 +28,9 @@ pub(crate) struct Arguments {
     /// The address of the reference. Without it, Apache ZooKeeper 3.8 is started.
     #[arg(long)]
     reference: Option<SocketAddr>,
+    /// No seed has quotas, and our server enforces none: it carries out short writes together then.
+    #[arg(long)]
+    without_quotas: bool,
     /// Print every operation and its result.
     #[arg(long)]
     verbose: bool,
@@ -66,7 +69,10 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 
 /// Runs the command, and returns whether the servers agree.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
-    let setting = Setting::Steady;
+    let setting = match arguments.without_quotas {
+        true => Setting::Steady,
+        false => Setting::SteadyWithQuotas,
+    };
     let started;
     let ours: Box<dyn Target> = match arguments.server {
         OurServer::Core => Box::new(CoreTarget::new(servers::settings(setting))),
@@ -87,6 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Err
     let plan = Plan {
         seeds: arguments.seeds.clone(),
         operations: arguments.operations,
+        has_quotas: !arguments.without_quotas,
         is_verbose: arguments.verbose,
         has_event_zxids: !matches!(arguments.server, OurServer::At(_)),
     };

@@ -115,7 +115,7 @@ impl ScriptServers {
 pub fn settings(setting: Setting) -> Settings {
     Settings {
         super_digest: Some(SUPER_DIGEST.into()),
-        enforce_quota: matches!(setting, Setting::EnforceQuota | Setting::Steady),
+        enforce_quota: matches!(setting, Setting::EnforceQuota | Setting::SteadyWithQuotas),
         skip_acl: setting == Setting::SkipAcl,
         ttl_znodes: setting != Setting::TtlDisabled,
         x509_scheme: setting == Setting::Providers,
@@ -133,7 +133,7 @@ pub fn config(setting: Setting) -> Config {
     let defaults = Config::default();
     let check_interval = match setting {
         Setting::Sweeping => SWEEP_INTERVAL,
-        Setting::Steady => NEVER,
+        Setting::Steady | Setting::SteadyWithQuotas => NEVER,
         _ => defaults.container_check_interval,
     };
     Config {
@@ -178,7 +178,8 @@ pub fn properties(setting: Setting) -> Vec<String> {
         Setting::SkipAcl => vec!["-Dzookeeper.skipACL=yes".to_owned()],
         Setting::TtlDisabled => vec!["-Dzookeeper.extendedTypesEnabled=false".to_owned()],
         Setting::Sweeping => vec![interval(SWEEP_INTERVAL)],
-        Setting::Steady => vec![enforce_quota, interval(NEVER)],
+        Setting::Steady => vec![interval(NEVER)],
+        Setting::SteadyWithQuotas => vec![enforce_quota, interval(NEVER)],
     };
     properties.extend(own);
     properties

@@ -62,8 +62,11 @@ enum Slot {
     Cut,
 }
 
-/// The most requests that are sent in one piece.
+/// The most requests of all kinds that are sent in one piece.
 const REQUESTS_AT_ONCE_MAX: usize = 6;
+
+/// The most short writes that are sent in one piece: our server carries out sixteen of them together.
+const WRITES_AT_ONCE_MAX: usize = 40;
 
 /// Generates steps.
 pub(super) struct Generator {
@@ -77,10 +80,11 @@ pub(super) struct Generator {
 }
 
 impl Generator {
-    pub(super) fn new(seed: u64) -> Self {
+    /// Steps of a seed. With `quotas` each odd seed has some.
+    pub(super) fn new(seed: u64, quotas: bool) -> Self {
         // ZooKeeper compares a quota with what was applied, so requests in one piece would race
         // with it.
-        let has_quotas = seed % 2 == 1;
+        let has_quotas = quotas && seed % 2 == 1;
         Self {
             most_at_once: if has_quotas { 1 } else { REQUESTS_AT_ONCE_MAX },
             rng: Rng::with_seed(seed),
@@ -157,6 +161,11 @@ impl Generator {
                     requests.retain(|request| !is_alone(request));
                 }
                 Step::Ask { slot, requests }
+            }
+            19..=38 if self.most_at_once > 1 => {
+                let count = self.rng.usize(2..=WRITES_AT_ONCE_MAX);
+                let requests = (0..count).map(|_| self.operations.next_among_writes(&mut self.rng));
+                Step::Ask { slot, requests: requests.collect() }
             }
             _ => Step::Ask { slot, requests: vec![self.operations.next(&mut self.rng)] },
         }

@@ -45,8 +45,10 @@ pub enum Setting {
     SkipAcl,
     /// TTL znodes are disabled: the area `ttl-disabled`.
     TtlDisabled,
-    /// The sweeper never runs, and hard quotas are enforced: for random operations.
+    /// The sweeper never runs: for all that is no script.
     Steady,
+    /// The sweeper never runs, and hard quotas are enforced: for random operations with quotas.
+    SteadyWithQuotas,
     /// The sweeper runs many times in a second: the area `sweep`.
     Sweeping,
 }

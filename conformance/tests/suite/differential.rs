@@ -16,23 +16,31 @@ use zoolet_conformance::wire::Wire;
 const SEEDS: u64 = 200;
 const OPERATIONS: u64 = 10_000;
 
+/// Our server carries out no writes together while it enforces quotas.
+const WITH_QUOTAS: Setting = Setting::SteadyWithQuotas;
+
 pub(crate) fn tests() -> Section {
     let mut section = Section::new("differential", 1);
     section.test(&[Peer::Apache], "core", || {
-        let core = CoreTarget::new(servers::settings(Setting::Steady));
-        agrees(&core)
+        let core = CoreTarget::new(servers::settings(WITH_QUOTAS));
+        agrees(&core, WITH_QUOTAS)
     });
     section.test(&[Peer::Apache], "wire", || {
+        let server = Wire::start(servers::config(WITH_QUOTAS))?;
+        agrees(&server.target(), WITH_QUOTAS)
+    });
+    section.test(&[Peer::Apache], "wire_without_quotas", || {
         let server = Wire::start(servers::config(Setting::Steady))?;
-        agrees(&server.target())
+        agrees(&server.target(), Setting::Steady)
     });
     section
 }
 
-fn agrees(ours: &dyn Target) -> Result<(), Failed> {
-    let reference = Apache::start(&servers::properties(Setting::Steady))?;
-    let plan =
-        Plan { seeds: 0..SEEDS, operations: OPERATIONS, is_verbose: false, has_event_zxids: true };
+fn agrees(ours: &dyn Target, setting: Setting) -> Result<(), Failed> {
+    let reference = Apache::start(&servers::properties(setting))?;
+    let has_quotas = setting == WITH_QUOTAS;
+    let (seeds, operations) = (0..SEEDS, OPERATIONS);
+    let plan = Plan { seeds, operations, has_quotas, is_verbose: false, has_event_zxids: true };
     let agreement = differential::run(&plan, ours, &reference.target())?;
     assert_eq!((agreement.seeds, agreement.steps), (SEEDS, OPERATIONS));
     Ok(())

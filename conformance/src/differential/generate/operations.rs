@@ -69,6 +69,18 @@ impl Operations {
         }
     }
 
+    /// Generates a short write, and now and then another request, but no `setACL`.
+    pub(super) fn next_among_writes(&mut self, rng: &mut Rng) -> Request {
+        self.drawn += 1;
+        match rng.u8(..40) {
+            0..=19 => write(MultiOp::Create(create(rng, false))),
+            20..=28 => write(MultiOp::Delete(delete(rng))),
+            29..=37 => write(MultiOp::SetData(set_data(rng))),
+            38 => Request::Write(Write::Multi(multi(rng))),
+            _ => lookup(rng),
+        }
+    }
+
     /// Generates credentials.
     pub(super) fn auth(&self, rng: &mut Rng) -> Auth {
         let (scheme, credentials) = match rng.u8(..20) {
