@@ -97,11 +97,12 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+    use std::path::Path;
     use std::sync::Arc;
 
     use bytes::BytesMut;
     use proptest::prelude::*;
-    use zoolet_core::Core;
     use zoolet_protocol::{
         Acl, ConnectRequest, Create, CreateFlags, CreateKind, Delete, Encode, Lookup, MultiOp,
         Permissions, Request, SetData, Watch, Write, Xid, encode_request,
@@ -113,12 +114,17 @@ mod tests {
     use crate::engine::connection::{Connection, Treatment};
     use crate::engine::journal::Journal;
     use crate::engine::registry::Entrance;
+    use crate::storage::{Disk as _, MemDisk, StorageConfig};
 
     /// A server with two clients.
     struct Served {
         engine: Arc<Engine>,
         clients: [Connection; 2],
+        disk: MemDisk,
     }
+
+    /// Transactions between two snapshots: some are taken amid writes that are carried out together.
+    const SNAP_COUNT: u64 = 7;
 
     fn config() -> Config {
         let wall_time = WallTime::Virtual { start_ms: 1_000 };
@@ -127,8 +133,16 @@ mod tests {
 
     impl Served {
         fn new() -> Self {
-            let core = Core::new(config().settings.clone());
-            let engine = Arc::new(Engine::new(config(), None, Journal::in_memory(), core));
+            let disk = MemDisk::default();
+            let storage = StorageConfig {
+                disk: Arc::new(disk.clone()),
+                snap_count: SNAP_COUNT,
+                snap_retain_count: None,
+                ..StorageConfig::at("/data")
+            };
+            let opened = Journal::open(&storage, &config().settings);
+            let (journal, core) = opened.expect("the disk is empty");
+            let engine = Arc::new(Engine::new(config(), None, journal, core));
             let connect = || {
                 let connection = Connection::open(Arc::clone(&engine), Entrance::IN_PROCESS);
                 let connection = connection.expect("it may");
@@ -139,7 +153,19 @@ mod tests {
                 connection
             };
             let clients = [connect(), connect()];
-            Self { engine, clients }
+            Self { engine, clients, disk }
+        }
+
+        /// The names of logs and snapshots, and what is in them.
+        fn files(&self) -> Vec<(String, Vec<u8>)> {
+            let directory = Path::new("/data/version-2");
+            let read = |name: String| {
+                let mut content = Vec::new();
+                let mut file = self.disk.open(&directory.join(&name)).expect("it is there");
+                file.read_to_end(&mut content).expect("it is in memory");
+                (name, content)
+            };
+            self.disk.list(directory).expect("it is there").into_iter().map(read).collect()
         }
 
         /// What a client receives when it sends all of this at once. The writes are carried out together,
@@ -242,7 +268,8 @@ mod tests {
     }
 
     proptest! {
-        /// Replies, events, state and numbers are the same, whether writes are carried out together or not.
+        /// Replies, events, state, files and numbers are the same, whether writes are carried out together or
+        /// not.
         #[test]
         fn writes_that_are_carried_out_together_do_the_same_as_one_at_a_time(
             batches in prop::collection::vec((0..2_usize, prop::collection::vec(any_request(), 1..40)), 1..8),
@@ -259,6 +286,9 @@ mod tests {
                 });
                 prop_assert_eq!(one, other);
             }
+            let [files, others] = served.each_ref().map(Served::files);
+            prop_assert!(files.iter().any(|(name, _)| name.starts_with("log.")));
+            prop_assert_eq!(files, others);
             let [one, other] = served.map(|served| {
                 let numbers = served.clients.each_ref().map(|client| {
                     let stats = &client.peer.stats;
