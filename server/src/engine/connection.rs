@@ -254,7 +254,8 @@ impl Connection {
             self.engine.stats.operations.count(header.op, 1);
             let liveness = self.engine.create_session(&self.peer, timeout_ms, welcome);
             let mut counts = TurnCounts::default();
-            self.count_reply(&mut counts, header, self.engine.last_zxid(), received_ms);
+            let last = (header, self.engine.last_zxid());
+            self.count_replies(&mut counts, last, received_ms, 1);
             counts.tell(&self.peer.stats);
             return Ok(Some(liveness));
         }
@@ -344,7 +345,7 @@ impl Connection {
             requester.identities = self.peer.identities();
             return Ok(self.engine.clock.now_ms());
         }
-        Ok(self.count_reply(&mut so_far.counts, header, zxid, received_ms))
+        Ok(self.count_replies(&mut so_far.counts, (header, zxid), received_ms, 1))
     }
 
     /// Carries out a request and replies. Returns the zxid of the reply.
@@ -470,13 +471,14 @@ impl Connection {
         self.engine.send(&self.peer, |_| Outgoing { after: zxid, message });
     }
 
-    /// Counts a request that was carried out. Returns when that was.
-    fn count_reply(
+    /// Counts requests that were carried out, of which the last has this header and the zxid of its reply.
+    /// Returns when that was.
+    fn count_replies(
         &self,
         counts: &mut TurnCounts,
-        header: RequestHeader,
-        zxid: Zxid,
+        (header, zxid): (RequestHeader, Zxid),
         received_ms: u64,
+        requests: usize,
     ) -> u64 {
         let replied_ms = self.engine.clock.now_ms();
         let last = LastRequest {
@@ -486,7 +488,7 @@ impl Connection {
             replied_ms,
             latency_ms: replied_ms.saturating_sub(received_ms),
         };
-        counts.replied(&self.peer.stats, last, 1);
+        counts.replied(&self.peer.stats, last, requests as u64);
         replied_ms
     }
 }

@@ -3,15 +3,14 @@
 use bytes::{Buf as _, Bytes, BytesMut};
 use parking_lot::MutexGuard;
 
-use zoolet_protocol::{FrameCodec, OpCode};
+use zoolet_protocol::{FrameCodec, OpCode, RequestHeader};
 
 use super::{Attached, Connection, Treatment};
 use crate::config::EnforceAuth;
 use crate::engine::hooks::Closed;
 use crate::engine::message::Message;
-use crate::engine::plain_reads::Unread;
-use crate::engine::plain_writes;
-use crate::engine::stats::LastRequest;
+use crate::engine::plain_reads::{Answered, Unread};
+use crate::engine::plain_writes::{self, CarriedOut};
 
 /// A turn of a connection. Its requests share the connection's lock, one read of the clock between two of
 /// them, and what they add to numbers that all connections share. Reports show that when this is dropped,
@@ -85,21 +84,15 @@ impl Turn<'_> {
         let counts = &mut so_far.counts;
         let heard = || liveness.touch(received_ms);
         let answered = engine.answer_plain_reads(peer, requester, unread, heard, counts, buffer)?;
-        self.now_ms = engine.clock.now_ms();
-        let last = LastRequest {
-            op: OpCode::GET_DATA,
-            xid: answered.xid,
-            zxid: answered.zxid,
-            replied_ms: self.now_ms,
-            latency_ms: self.now_ms.saturating_sub(received_ms),
-        };
-        counts.replied(&peer.stats, last, answered.requests as u64);
-        Some((answered.requests, answered.bytes))
+        let Answered { requests, bytes, xid, zxid } = answered;
+        let last = (RequestHeader { xid, op: OpCode::GET_DATA }, zxid);
+        self.now_ms = self.connection.count_replies(counts, last, received_ms, requests);
+        Some((requests, bytes))
     }
 
     /// Carries out the plain writes that come first, and takes them off the `input`. Their replies are
-    /// appended to `buffer` as [`Turn::handle`] does. Returns how many there were; `None` if the first is to
-    /// be handled as any other request.
+    /// appended to `buffer` as [`Turn::handle`] does. Returns how many there were, and the last reply if that
+    /// is to follow the buffer; `None` if the first is to be handled as any other request.
     pub(crate) fn carry_out_plain_writes(
         &mut self,
         codec: &FrameCodec,
@@ -125,19 +118,11 @@ impl Turn<'_> {
         *buffer = so_far.buffer.take().unwrap_or_default();
         // Nobody shares the memory any more, so that this copies nothing.
         *input = stream.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
-        let carried_out = carried_out?;
-        input.advance(carried_out.bytes);
-        let received_ms = self.now_ms;
-        self.now_ms = engine.clock.now_ms();
-        let last = LastRequest {
-            op: carried_out.header.op,
-            xid: carried_out.header.xid,
-            zxid: carried_out.zxid,
-            replied_ms: self.now_ms,
-            latency_ms: self.now_ms.saturating_sub(received_ms),
-        };
-        so_far.counts.replied(&peer.stats, last, carried_out.requests as u64);
-        Some((carried_out.requests, so_far.long_reply.take()))
+        let CarriedOut { requests, bytes, header, zxid } = carried_out?;
+        input.advance(bytes);
+        let (connection, counts, last) = (self.connection, &mut so_far.counts, (header, zxid));
+        self.now_ms = connection.count_replies(counts, last, self.now_ms, requests);
+        Some((requests, so_far.long_reply.take()))
     }
 
     /// When the last request was carried out, in milliseconds of the server's clock.
