@@ -154,8 +154,8 @@ fn bits(hash: u32) -> usize {
 }
 
 /// The hash for the small tables. They begin to look at the place that its low bits name, and tell
-/// entries apart by its highest seven bits (of 64; systems of 32 bits take others). Hashes that differ in the lowest four bits alone have places
-/// side by side.
+/// entries apart by its highest seven bits (of 64; systems of 32 bits take others). Hashes that differ in
+/// the lowest four bits alone have places side by side.
 fn spread(hash: u32) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     const TAG: u64 = 0x7f << 57;
