@@ -383,6 +383,9 @@ mod tests {
                     let is_new = wanted.insert(path_of_step.clone());
                     assert_eq!(paths.insert_in(path_of_step, &mut ()), is_new);
                 } else {
+                    // Mostly the path that is removed is a clone of the one in the set.
+                    let clone = wanted.get(&path_of_step).filter(|_| next(4) > 0).cloned();
+                    let path_of_step = clone.unwrap_or(path_of_step);
                     let was_there = wanted.remove(&path_of_step);
                     assert_eq!(paths.remove_in(&path_of_step, &mut ()), was_there);
                 }
