@@ -199,7 +199,6 @@ impl Connection {
             );
             match hangup {
                 Hangup::Handshake(_)
-                | Hangup::Header(_)
                 | Hangup::Ahead { .. }
                 | Hangup::Refused(_)
                 | Hangup::OtherEnsemble => {

@@ -374,6 +374,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn replies_and_events_leave_before_a_frame_that_is_none_ends_the_connection() {
+        let too_long = i32::MAX.to_be_bytes().to_vec();
+        let too_short = framed(&Bytes::from_static(b"abc")).to_vec();
+        for end in [too_long, too_short] {
+            let mut fixture = Fixture::new().await;
+            let requests =
+                [create(1, "/a", b"one"), watch(2, "/a"), set(3, "/a", b"two"), set(4, "/a", b"")];
+            fixture.client.write_all(&[requests.concat(), end].concat()).await.unwrap();
+            let mut xids = Vec::new();
+            for _ in 0..requests.len() + 1 {
+                xids.push(fixture.message().await.0);
+            }
+            assert_eq!(xids, [1, 2, Xid::EVENT.0, 3, 4]);
+            assert_eq!(fixture.reply(Duration::from_secs(1)).await, None, "it has ended");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn more_plain_reads_than_are_answered_at_once_keep_their_order() {
         let mut fixture = Fixture::new().await;
         let missing = |xid| [20, 21, 50].contains(&xid);
