@@ -112,6 +112,9 @@ fn random_text(rng: &mut Rng) -> String {
     (0..rng.usize(..8)).map(|_| CHARACTERS[rng.usize(..CHARACTERS.len())]).collect()
 }
 
+/// Of eighteen digits: Debian's jackson-core 2.14.1-2~deb12u1 refuses all longs of nineteen as out of range.
+const TIME_MAX: i64 = 999_999_999_999_999_999;
+
 fn random_instance(rng: &mut Rng, writes_enabled: bool) -> ServiceInstance<Payload> {
     let types = [
         ServiceType::Dynamic,
@@ -120,7 +123,7 @@ fn random_instance(rng: &mut Rng, writes_enabled: bool) -> ServiceInstance<Paylo
         ServiceType::DynamicSequential,
     ];
     let mut instance = ServiceInstance::new(random_text(rng), random_text(rng))
-        .registration_time_utc(rng.i64(..))
+        .registration_time_utc(rng.i64(-TIME_MAX..=TIME_MAX))
         .service_type(types[rng.usize(..types.len())]);
     instance.address = rng.bool().then(|| random_text(rng));
     instance.port = rng.bool().then(|| rng.i32(..));
