@@ -580,16 +580,30 @@ async fn without_quorum() -> String {
     address
 }
 
+/// A server that closes each connection when it has read its first bytes.
+async fn closing() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            // With unread bytes it would be a reset.
+            let _ = stream.read(&mut [0; 4_096]).await;
+        }
+    });
+    address
+}
+
 #[tokio::test]
 async fn where_no_server_can_be_used_each_of_them_is_told_with_its_cause() {
-    let lonely = without_quorum().await;
-    let hosts = format!("{lonely},127.0.0.1:1");
+    let (lonely, closing) = (without_quorum().await, closing().await);
+    let hosts = format!("{lonely},{closing},127.0.0.1:1");
     let ended = run(&["doctor", &hosts, "--connect-timeout", "2s"]).await;
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(4), ""), "{ended:?}");
     for cause in [
         format!(
             "no server at {hosts} can be used: {lonely}: it does not serve: it is in no quorum"
         ),
+        format!("; {closing}: it closed the connection without an answer; "),
         "; 127.0.0.1:1: Connection refused".to_owned(),
     ] {
         assert!(ended.stderr.contains(&cause), "{cause}: {}", ended.stderr);

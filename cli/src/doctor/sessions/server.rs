@@ -135,6 +135,13 @@ impl Asking<'_> {
                 self.told.silent = Some(cause.clone());
                 (cause, None)
             }
+            // A server that closes the connection may have read the word before, or not: then it is an error.
+            Ok(text) if text.is_empty() && question == Question::Mode => {
+                let cause = "it closed the connection without an answer".to_owned();
+                self.told.silent = Some(cause.clone());
+                self.is_deaf = true;
+                (cause, None)
+            }
             Ok(text) if text.is_empty() => ("the answer is empty".to_owned(), None),
             Ok(text) => return Some(Answer::Word(text)),
             Err(error) => {
