@@ -1,16 +1,18 @@
 //! The signals that this process passes on to the command.
 
+use std::fs;
 use std::io;
 
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
 
-/// Signals that arrived before they are awaited are kept.
+/// Signals that arrived before they are awaited are kept. One that is ignored since this process was started, as
+/// `nohup` has it, is ignored by this process and by the command.
 #[derive(Debug)]
 pub(super) struct Signals {
-    interrupt: unix::Signal,
-    terminate: unix::Signal,
-    hangup: unix::Signal,
+    interrupt: Option<unix::Signal>,
+    terminate: Option<unix::Signal>,
+    hangup: Option<unix::Signal>,
     /// Ctrl-Z, once there is a command that can be stopped.
     stop: Option<unix::Signal>,
     /// A child process changed its state.
@@ -20,9 +22,9 @@ pub(super) struct Signals {
 impl Signals {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
+            interrupt: unless_ignored(Signal::SIGINT)?,
+            terminate: unless_ignored(Signal::SIGTERM)?,
+            hangup: unless_ignored(Signal::SIGHUP)?,
             stop: None,
             child: signal(SignalKind::child())?,
         })
@@ -41,26 +43,42 @@ impl Signals {
     /// The next signal to pass on.
     pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
-            _ = self.interrupt.recv() => Signal::SIGINT,
-            _ = self.terminate.recv() => Signal::SIGTERM,
-            _ = self.hangup.recv() => Signal::SIGHUP,
+            () = receive(&mut self.interrupt) => Signal::SIGINT,
+            () = receive(&mut self.terminate) => Signal::SIGTERM,
+            () = receive(&mut self.hangup) => Signal::SIGHUP,
         }
     }
 
     /// The next signal to pass on; `None` when a child process changed its state.
     pub(super) async fn next_or_child(&mut self) -> Option<Signal> {
-        let stop = async {
-            match &mut self.stop {
-                Some(stop) => stop.recv().await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             _ = self.child.recv() => None,
-            _ = self.interrupt.recv() => Some(Signal::SIGINT),
-            _ = self.terminate.recv() => Some(Signal::SIGTERM),
-            _ = self.hangup.recv() => Some(Signal::SIGHUP),
-            _ = stop => Some(Signal::SIGTSTP),
+            () = receive(&mut self.interrupt) => Some(Signal::SIGINT),
+            () = receive(&mut self.terminate) => Some(Signal::SIGTERM),
+            () = receive(&mut self.hangup) => Some(Signal::SIGHUP),
+            () = receive(&mut self.stop) => Some(Signal::SIGTSTP),
         }
     }
+}
+
+async fn receive(signals: &mut Option<unix::Signal>) {
+    match signals {
+        Some(signals) => drop(signals.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+fn unless_ignored(kind: Signal) -> io::Result<Option<unix::Signal>> {
+    match is_ignored(kind) {
+        true => Ok(None),
+        false => signal(SignalKind::from_raw(kind as i32)).map(Some),
+    }
+}
+
+/// Whether this process ignores a signal. Known on Linux, where `/proc` is mounted.
+fn is_ignored(kind: Signal) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (kind as i32 - 1) & 1 == 1)
 }

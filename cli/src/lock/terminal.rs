@@ -32,7 +32,7 @@ impl Terminal {
     }
 
     /// Stops this process when Ctrl-Z stopped the command, so that the shell notices, and continues the command
-    /// when this process continues.
+    /// when this process continues. Whoever stops the command alone, with SIGSTOP, continues it too.
     pub(super) fn follow(&mut self, group: Pid) {
         if !is_stopped(group) {
             return;
@@ -66,13 +66,14 @@ fn put_in_front(group: Pid) {
     }
 }
 
-/// Whether the command was just stopped.
+/// Whether the command was just stopped, and not by SIGSTOP.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 fn is_stopped(leader: Pid) -> bool {
     use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 
     let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
-    matches!(waitid(Id::Pid(leader), flags), Ok(WaitStatus::Stopped(..)))
+    let stopped = waitid(Id::Pid(leader), flags);
+    matches!(stopped, Ok(WaitStatus::Stopped(_, signal)) if signal != Signal::SIGSTOP)
 }
 
 /// Other systems cannot tell without consuming the exit status of the command.

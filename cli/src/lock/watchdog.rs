@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::time::ClockId;
 use nix::unistd::Pid;
 use tokio::io::AsyncWriteExt;
@@ -37,6 +37,20 @@ const TELL_PART: u32 = 30;
 /// take to end: `zoolet lock` does it itself if it can.
 const GRACE_PART: u32 = 4;
 
+/// The signals that the watchdog does not obey.
+const BLOCKED: [Signal; 7] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGTSTP,
+    Signal::SIGTTIN,
+    Signal::SIGTTOU,
+];
+
+/// How long the watchdog waits for a stderr that takes nothing, when it has done its work.
+const TIME_TO_COMPLAIN: Duration = Duration::from_secs(1);
+
 /// How often to look whether the process group still has a process.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -45,6 +59,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(super) struct Watchdog {
     process: Child,
     pipe: ChildStdin,
+    /// Until when it was told that the lock is proved.
+    told: Option<Instant>,
 }
 
 impl Watchdog {
@@ -65,7 +81,7 @@ impl Watchdog {
             Failure::System(io::Error::new(error.kind(), text))
         })?;
         let pipe = process.stdin.take().expect("it is piped");
-        Ok(Self { process, pipe })
+        Ok(Self { process, pipe, told: None })
     }
 
     /// Tells it what to watch, and then until when the lock is proved, again and again.
@@ -80,31 +96,32 @@ impl Watchdog {
         time_to_end: Duration,
     ) -> Infallible {
         let look_every = client.session_timeout() / TELL_PART;
-        let mut told = None;
         loop {
             let until = client.session_valid_until();
-            if told != Some(until) {
+            if self.told != Some(until) {
                 let order = Order { group, until: on_the_clock(until), time_to_end };
-                if let Err(error) = self.pipe.write_all(order.line().as_bytes()).await {
-                    tracing::warn!(
-                        "the watchdog is gone ({error}): if this process is killed or stopped, \
-                         the command runs on"
-                    );
-                    return std::future::pending().await;
+                if self.pipe.write_all(order.line().as_bytes()).await.is_err() {
+                    break;
                 }
-                told = Some(until);
+                self.told = Some(until);
             }
             let now = now();
             let last_moment = until.checked_sub(time_to_end).filter(|&moment| moment > now);
             let next = now + look_every;
-            tokio::time::sleep_until(last_moment.map_or(next, |moment| moment.min(next))).await;
+            tokio::select! {
+                () = tokio::time::sleep_until(last_moment.map_or(next, |moment| moment.min(next))) => {}
+                _ = self.process.wait() => break,
+            }
         }
+        tracing::warn!(
+            "the watchdog is gone: if this process is killed or stopped, the command runs on"
+        );
+        std::future::pending().await
     }
 
     /// Tells it that this process stops the command now, and how long that takes.
     pub(super) async fn leave_to_this_process(&mut self, group: Pid, kill_after: Duration) {
-        let until = clock() + kill_after + kill_after / GRACE_PART;
-        let order = Order { group, until, time_to_end: Duration::ZERO };
+        let order = Order::of_last_resort(group, clock(), kill_after, self.told.map(on_the_clock));
         let line = order.line();
         let told = self.pipe.write_all(line.as_bytes());
         // The pipe has room, unless the watchdog has stood still for hours.
@@ -143,6 +160,20 @@ impl Order {
         format!("{} {until} {time_to_end}\n", self.group)
     }
 
+    /// To kill what `zoolet lock` has not killed in its time: somewhat later, but not after the lock is proved
+    /// no more, unless the command was given more time than that.
+    fn of_last_resort(
+        group: Pid,
+        now: Duration,
+        kill_after: Duration,
+        proved: Option<Duration>,
+    ) -> Self {
+        let killed = now + kill_after;
+        let latest = proved.map_or(killed, |proved| proved.max(killed));
+        let until = latest.min(killed + kill_after / GRACE_PART);
+        Self { group, until, time_to_end: Duration::ZERO }
+    }
+
     /// Until when the next order is awaited.
     fn deadline(self) -> Duration {
         (self.until + self.time_to_end / GRACE_PART).saturating_sub(self.time_to_end)
@@ -155,9 +186,13 @@ impl FromStr for Order {
     fn from_str(line: &str) -> Result<Self, ()> {
         let mut numbers = line.split(' ').map(|word| word.parse::<u64>().map_err(drop));
         let mut next = || numbers.next().ok_or(())?;
-        let group = Pid::from_raw(next()?.try_into().map_err(drop)?);
+        let group = next()?.try_into().map_err(drop)?;
         let [until, time_to_end] = [next()?, next()?].map(Duration::from_millis);
-        Ok(Self { group, until, time_to_end })
+        // To signal the groups 0 and 1 means to signal one's own group, and all processes.
+        match group > 1 && next().is_err() {
+            true => Ok(Self { group: Pid::from_raw(group), until, time_to_end }),
+            false => Err(()),
+        }
     }
 }
 
@@ -188,6 +223,9 @@ pub(crate) fn run() -> ExitCode {
     // So that `pkill zoolet` ends what it is meant for, and not what watches over it.
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_name(c"lock-watchdog");
+    // All threads have this mask. What ends `zoolet lock` ends the pipe, and nothing else is to end or stop it: no
+    // signal to all processes of a service, and no terminal that lets no process in the background write.
+    let _ = BLOCKED.into_iter().collect::<SigSet>().thread_block();
     let (sender, orders) = channel();
     thread::spawn(move || {
         for line in io::stdin().lock().lines().map_while(Result::ok) {
@@ -200,8 +238,14 @@ pub(crate) fn run() -> ExitCode {
     // The pipe ends before there is a command if that cannot be started.
     let Ok(first) = orders.recv() else { return ExitCode::SUCCESS };
     let (last, why) = watch(first, &orders);
-    complain(&format!("{why}, so the command is stopped before another can have the lock"));
+    // By another thread: stderr may be a pipe that nobody reads, or a terminal that stands still.
+    let (done, is_told) = channel();
+    thread::spawn(move || {
+        complain(&format!("{why}, so the command is stopped before another can have the lock"));
+        let _ = done.send(());
+    });
     stop(last);
+    let _ = is_told.recv_timeout(TIME_TO_COMPLAIN);
     ExitCode::SUCCESS
 }
 
@@ -247,7 +291,25 @@ mod tests {
     fn an_order_is_read_as_it_was_written() {
         assert_eq!(order(10_000).line(), "7 10000 400\n");
         assert_eq!("7 10000 400".parse(), Ok(order(10_000)));
-        assert_eq!("7 10000".parse::<Order>(), Err(()));
+        for wrong in
+            ["7 10000", "7 10000 400 1", "0 10000 400", "1 10000 400", "-7 1 1", "", "7  1"]
+        {
+            assert_eq!(wrong.parse::<Order>(), Err(()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_last_resort_is_not_later_than_the_proof_unless_the_command_has_longer() {
+        let until = |kill_after, proved: Option<u64>| {
+            let [now, kill_after] = [10_000, kill_after].map(Duration::from_millis);
+            let proved = proved.map(Duration::from_millis);
+            Order::of_last_resort(Pid::from_raw(7), now, kill_after, proved).until.as_millis()
+        };
+        assert_eq!(until(400, Some(20_000)), 10_500);
+        assert_eq!(until(400, Some(10_410)), 10_410);
+        assert_eq!(until(400, Some(10_400)), 10_400);
+        assert_eq!(until(4_000, Some(10_400)), 14_000);
+        assert_eq!(until(400, None), 10_400);
     }
 
     #[test]

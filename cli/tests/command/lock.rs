@@ -434,6 +434,98 @@ async fn the_command_ends_before_the_next_begins_when_zoolet_lock_is_killed() {
     }
 }
 
+#[tokio::test]
+async fn the_command_ends_when_zoolet_lock_is_killed_though_nobody_reads_stderr() {
+    let stage = Stage::new().await;
+    // More than a pipe takes.
+    let script = "head -c 1000000 /dev/zero >&2 & sleep 0.5; echo inside; exec sleep 1000";
+    let args = ["/locks/a", "--session-timeout", "4s", "--", "sh", "-c", script];
+    let mut holder = stage.start(&args).await;
+    let next = next_in_line(&stage).await;
+    holder.send("KILL").await;
+    assert_eq!(holder.next_line().await, None);
+    assert!(!next.is_finished(), "the lock is another's before the command is gone");
+    assert_eq!(next.await.unwrap().stdout, "next\n");
+}
+
+/// The watchdog of a `zoolet lock`, which has its name soon after its start.
+#[cfg(target_os = "linux")]
+async fn watchdog_of(holder: &Holder) -> u32 {
+    let name = |id: &str| std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+    let tasks = format!("/proc/{}/task", holder.child.id().unwrap());
+    within_limit(async {
+        loop {
+            let tasks = std::fs::read_dir(&tasks).unwrap().map(|task| task.unwrap().path());
+            let children =
+                tasks.map(|task| std::fs::read_to_string(task.join("children")).unwrap());
+            let children = children.collect::<String>();
+            if let Some(id) = children.split(' ').find(|id| name(id) == "lock-watchdog\n") {
+                return id.parse().unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn no_signal_but_sigkill_ends_the_watchdog_before_zoolet_lock_and_that_is_warned_of() {
+    let stage = Stage::new().await;
+    let times = ["--session-timeout", "4s", "--kill-after", "300ms"];
+    let args = [&["/locks/a"], &times[..], &["--", "sh", "-c", STUBBORN]].concat();
+    let mut holder = stage.start(&args).await;
+    let watchdog = watchdog_of(&holder).await;
+    for signal in ["TERM", "INT", "HUP", "QUIT", "TSTP", "TTOU"] {
+        send(signal, watchdog).await;
+    }
+    let next = next_in_line(&stage).await;
+    holder.send("KILL").await;
+    assert_eq!(holder.next_line().await, None);
+    assert!(!next.is_finished(), "the lock is another's before the command is gone");
+    assert_eq!(next.await.unwrap().stdout, "next\n");
+
+    let holder = stage.hold(&["/locks/b"]).await;
+    send("KILL", watchdog_of(&holder).await).await;
+    let mut stderr = BufReader::new(holder.child.stderr.unwrap()).lines();
+    let warning = within_limit(stderr.next_line()).await.unwrap().unwrap();
+    assert!(warning.contains("the watchdog is gone"), "{warning}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_is_ignored_at_the_start_is_ignored_and_a_command_that_is_stopped_alone_is_let_be() {
+    let stage = Stage::new().await;
+    let zoolet = stage.command(&[]).as_std().get_program().to_str().unwrap().to_owned();
+    let script =
+        format!("trap '' HUP INT; exec {zoolet} lock /locks/a -- sh -c 'echo $$; read -r line'");
+    let mut child = Command::new("sh")
+        .args(["-c", &script])
+        .env("ZOOLET_SERVER", &stage.address)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut holder = Holder { child, lines };
+    let command: u32 = holder.next_line().await.unwrap().parse().unwrap();
+    for signal in ["HUP", "INT"] {
+        holder.send(signal).await;
+        send(signal, command).await;
+    }
+    send("STOP", command).await;
+    let stat = format!("/proc/{command}/stat");
+    within_limit(async {
+        while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    send("CONT", command).await;
+    holder.child.stdin.as_mut().unwrap().write_all(b"go on\n").await.unwrap();
+    assert_eq!(holder.status().await, Some(0));
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_command_ends_before_the_next_begins_when_zoolet_lock_stands_still() {
