@@ -12,7 +12,7 @@ use zoolet::client::Client;
 use zoolet::protocol::{Acl, Id, Permissions};
 use zoolet::server::{Config, Server};
 
-use crate::process::{Ended, command, ended, send, within_limit};
+use crate::process::{Ended, command_with_default_signals, ended, send, within_limit};
 
 /// A server in this process, and a client of it.
 struct Stage {
@@ -109,7 +109,7 @@ impl Holder {
 }
 
 fn lock(server: &str, args: &[&str]) -> Command {
-    let mut command = command(&[&["lock"], args].concat());
+    let mut command = command_with_default_signals(&[&["lock"], args].concat());
     command.env("ZOOLET_SERVER", server);
     command
 }
@@ -496,7 +496,7 @@ async fn no_signal_but_sigkill_ends_the_watchdog_before_zoolet_lock_and_that_is_
 #[tokio::test]
 async fn what_is_ignored_at_the_start_is_ignored_and_a_command_that_is_stopped_alone_is_let_be() {
     let stage = Stage::new().await;
-    let zoolet = stage.command(&[]).as_std().get_program().to_str().unwrap().to_owned();
+    let zoolet = env!("CARGO_BIN_EXE_zoolet");
     let script =
         format!("trap '' HUP INT; exec {zoolet} lock /locks/a -- sh -c 'echo $$; read -r line'");
     let mut child = Command::new("sh")

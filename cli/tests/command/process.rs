@@ -22,6 +22,17 @@ pub(crate) fn command(args: &[&str]) -> Command {
     prepared(Command::new(env!("CARGO_BIN_EXE_zoolet")), args)
 }
 
+/// The command, which ignores no signal, though whoever runs the tests may, as `nohup` does.
+#[cfg(unix)]
+pub(crate) fn command_with_default_signals(args: &[&str]) -> Command {
+    if cfg!(not(target_os = "linux")) {
+        return command(args);
+    }
+    let mut env = Command::new("env");
+    env.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_zoolet")]);
+    prepared(env, args)
+}
+
 /// The command with so many file descriptors at most.
 fn command_with_descriptors(limit: u32, args: &[&str]) -> Command {
     let mut shell = Command::new("sh");
