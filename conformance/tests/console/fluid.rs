@@ -32,11 +32,14 @@ const BATCH: usize = 1_000;
 /// The pause between two hand-overs.
 const HAND_OVER_PAUSE: Duration = Duration::from_millis(20);
 
+/// How often a view is looked at until it is fluid.
+const LOOKS: usize = 3;
+
 /// How long a view is looked at.
 const WATCHED_MS: u32 = 2_500;
 
 /// How long a view may take to change. A server with so much is looked at less often.
-const CHANGED_WITHIN_MS: u32 = 30_000;
+const CHANGED_WITHIN_MS: u32 = 90_000;
 
 /// How many children come with each page of a directory, and how many pages are shown.
 const CHILDREN_PAGE: usize = 500;
@@ -75,7 +78,12 @@ pub(crate) fn with_many_waiters() -> Outcome<()> {
         ("findings", 0),
     ] {
         let open = format!("location.hash = '#{view}'");
-        Seen::look(&mut browser, &open, (WATCHED_MS, updates_min))?.check(view);
+        looks_fluid(view, || {
+            let seen = Seen::look(&mut browser, &open, (WATCHED_MS, updates_min))?;
+            // The next look opens its view, be it the same.
+            browser.go("tree")?;
+            Ok(seen)
+        })?;
     }
     changes.end(&scene)
 }
@@ -89,17 +97,33 @@ pub(crate) fn with_many_znodes() -> Outcome<()> {
     let changes = Changes::begin(&scene, places)?;
     let mut browser = Browser::start()?;
     browser.looks((1400, 900), Scheme::Light)?;
-    browser.open(&format!("{}/#tree:{DIRECTORY}", scene.origin))?;
-    let children = "document.querySelectorAll('.children li').length";
-    browser.until(&format!("{children} === {CHILDREN_PAGE}"))?;
-    let mut seen = Seen::default();
-    for pages in 2..=PAGES {
-        let more = "document.querySelector('.children-pane > button').click()";
-        seen.add(Seen::look(&mut browser, more, (PAGE_MS, 1))?);
-        browser.until(&format!("{children} === {}", pages * CHILDREN_PAGE))?;
-    }
-    seen.check("tree");
+    looks_fluid("tree", || {
+        browser.open("about:blank")?;
+        browser.open(&format!("{}/#tree:{DIRECTORY}", scene.origin))?;
+        let children = "document.querySelectorAll('.children li').length";
+        browser.until(&format!("{children} === {CHILDREN_PAGE}"))?;
+        let mut seen = Seen::default();
+        for pages in 2..=PAGES {
+            let more = "document.querySelector('.children-pane > button').click()";
+            seen.add(Seen::look(&mut browser, more, (PAGE_MS, 1))?);
+            browser.until(&format!("{children} === {}", pages * CHILDREN_PAGE))?;
+        }
+        Ok(seen)
+    })?;
     changes.end(&scene)
+}
+
+/// Fails if frames of a view take too long at each of some looks. A view that is not fluid is so at each; other
+/// work of the machine that comes and goes is not.
+fn looks_fluid(view: &str, mut look: impl FnMut() -> Outcome<Seen>) -> Outcome<()> {
+    let mut faults = Vec::new();
+    while faults.len() < LOOKS {
+        match look()?.fault(view) {
+            None => return Ok(()),
+            Some(fault) => faults.push(fault),
+        }
+    }
+    Err(faults.join("; then ").into())
 }
 
 /// What happens on the server while somebody looks.
@@ -206,8 +230,8 @@ impl Seen {
         self.known_work_ms.extend(more.known_work_ms);
     }
 
-    /// Fails if frames take too long.
-    fn check(mut self, view: &str) {
+    /// What is wrong if frames take too long.
+    fn fault(mut self, view: &str) -> Option<String> {
         let cpu = Spread::of(&mut self.cpu_ms);
         let interval = Spread::of(&mut self.intervals_ms);
         let known_work = Spread::of(&mut self.known_work_ms);
@@ -217,10 +241,10 @@ impl Seen {
             "{view}: {frames} frames with {changes} changes; CPU of a frame {cpu}; from frame to \
              frame {interval}; CPU of a frame with known work {known_work}"
         );
-        assert!(
-            cpu.worst_but_one < limit_ms,
-            "{view}: the CPU time of a frame is {cpu}, and may be {limit_ms:.1} ms"
-        );
+        let is_fluid = cpu.worst_but_one < limit_ms;
+        (!is_fluid).then(|| {
+            format!("{view}: the CPU time of a frame is {cpu}, and may be {limit_ms:.1} ms")
+        })
     }
 }
 
