@@ -32,14 +32,14 @@ const BATCH: usize = 1_000;
 /// The pause between two hand-overs.
 const HAND_OVER_PAUSE: Duration = Duration::from_millis(20);
 
-/// How often a view is looked at until it is fluid.
-const LOOKS: usize = 3;
+/// How often a view that was not fluid is looked at again.
+const LOOKS_AGAIN: usize = 2;
 
 /// How long a view is looked at.
 const WATCHED_MS: u32 = 2_500;
 
 /// How long a view may take to change. A server with so much is looked at less often.
-const CHANGED_WITHIN_MS: u32 = 90_000;
+const CHANGED_WITHIN_MS: u32 = 30_000;
 
 /// How many children come with each page of a directory, and how many pages are shown.
 const CHILDREN_PAGE: usize = 500;
@@ -113,17 +113,16 @@ pub(crate) fn with_many_znodes() -> Outcome<()> {
     changes.end(&scene)
 }
 
-/// Fails if frames of a view take too long at each of some looks. A view that is not fluid is so at each; other
-/// work of the machine that comes and goes is not.
+/// Fails if frames of a view take too long. Other work of the machine may be the cause once: then the view is fluid
+/// at all of the next looks.
 fn looks_fluid(view: &str, mut look: impl FnMut() -> Outcome<Seen>) -> Outcome<()> {
-    let mut faults = Vec::new();
-    while faults.len() < LOOKS {
-        match look()?.fault(view) {
-            None => return Ok(()),
-            Some(fault) => faults.push(fault),
+    let Some(fault) = look()?.fault(view) else { return Ok(()) };
+    for _ in 0..LOOKS_AGAIN {
+        if let Some(again) = look()?.fault(view) {
+            return Err(format!("{fault}; again: {again}").into());
         }
     }
-    Err(faults.join("; then ").into())
+    Ok(())
 }
 
 /// What happens on the server while somebody looks.
@@ -140,15 +139,16 @@ impl Changes {
         let over = Arc::clone(&is_over);
         let task = scene.runtime.spawn(async move {
             let mut hand_overs = 0;
-            for place in &places {
-                if over.load(Ordering::Relaxed) {
-                    break;
+            let mut places = places.iter();
+            while !over.load(Ordering::Relaxed) {
+                // The directory changes on when the queue is empty.
+                if let Some(place) = places.next() {
+                    client.delete(&place.path).await?;
+                    hand_overs += 1;
                 }
-                client.delete(&place.path).await?;
                 let extra = format!("{DIRECTORY}/extra");
                 client.create(&extra).parents(Parents::Persistent).await?;
                 client.delete(&extra).await?;
-                hand_overs += 1;
                 tokio::time::sleep(HAND_OVER_PAUSE).await;
             }
             Ok(hand_overs)
