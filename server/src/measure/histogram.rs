@@ -53,10 +53,15 @@ impl Histogram {
     }
 }
 
+/// Whether a value has a bucket of its own.
+pub(super) const fn is_exact(value: u64) -> bool {
+    value < 2 * DIVISIONS
+}
+
 /// The bucket of a value.
 const fn bucket(value: u64) -> usize {
     let value = if value > VALUE_MAX { VALUE_MAX } else { value };
-    if value < 2 * DIVISIONS {
+    if is_exact(value) {
         return value as usize;
     }
     let shift = 63 - value.leading_zeros() - DIVISION_BITS;
@@ -66,7 +71,7 @@ const fn bucket(value: u64) -> usize {
 /// The value in the middle of a bucket.
 fn middle(bucket: usize) -> u64 {
     let bucket = bucket as u64;
-    if bucket < 2 * DIVISIONS {
+    if is_exact(bucket) {
         return bucket;
     }
     let shift = bucket / DIVISIONS - 1;
@@ -82,6 +87,12 @@ impl Distribution {
     /// The number of values.
     pub(crate) fn count(&self) -> u64 {
         self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The sum of the values that have buckets of their own.
+    pub(super) fn exact_sum(&self) -> u64 {
+        let exact = self.0.iter().take_while(|(bucket, _)| is_exact(*bucket as u64));
+        exact.fold(0, |sum, &(value, count)| sum.wrapping_add(count.wrapping_mul(value as u64)))
     }
 
     /// What has been recorded since an earlier moment.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::counter::{Counter, Tally};
-use super::histogram::{Distribution, Histogram};
+use super::histogram::{self, Distribution, Histogram};
 
 /// The moments of the past that a summary remembers: with one every two minutes, its window reaches
 /// eight to ten minutes back, as that of ZooKeeper's Prometheus library.
@@ -17,6 +17,7 @@ const MOMENTS: usize = 5;
 #[derive(Debug, Default)]
 pub(crate) struct Latency {
     count: Tally,
+    sum: Counter,
     extent: Extent,
 }
 
@@ -24,42 +25,43 @@ impl Latency {
     /// Records a time that so many requests took.
     pub(crate) fn record(&self, ms: u64, times: u64) {
         self.count.add(times);
-        self.extent.record(ms, times);
+        // Mostly it is none, and a load is cheaper than a write to a shared cache line.
+        if ms > 0 {
+            self.sum.add(ms.wrapping_mul(times));
+        }
+        self.extent.record(ms);
     }
 
     /// Minimum, average and maximum; all 0 if nothing was recorded.
     pub(crate) fn summary_ms(&self) -> (u64, f64, u64) {
         let count = self.count.value();
-        let average = self.extent.sum.value() as f64 / count.max(1) as f64;
+        let average = self.sum.value() as f64 / count.max(1) as f64;
         (self.extent.min(), average, self.extent.max())
     }
 
     pub(crate) fn reset(&self) {
         self.count.reset();
+        self.sum.reset();
         self.extent.reset();
     }
 }
 
-/// Sum, minimum and maximum.
+/// Minimum and maximum.
 #[derive(Debug)]
 struct Extent {
-    sum: Counter,
     min: AtomicU64,
     max: AtomicU64,
 }
 
 impl Default for Extent {
     fn default() -> Self {
-        Self { sum: Counter::default(), min: AtomicU64::new(u64::MAX), max: AtomicU64::new(0) }
+        Self { min: AtomicU64::new(u64::MAX), max: AtomicU64::new(0) }
     }
 }
 
 impl Extent {
-    fn record(&self, value: u64, times: u64) {
-        // Mostly nothing changes, and a load is cheaper than a write to a shared cache line.
-        if value > 0 {
-            self.sum.add(value.wrapping_mul(times));
-        }
+    fn record(&self, value: u64) {
+        // Mostly nothing changes.
         if value < self.min.load(Ordering::Relaxed) {
             self.min.fetch_min(value, Ordering::Relaxed);
         }
@@ -81,7 +83,6 @@ impl Extent {
     }
 
     fn reset(&self) {
-        self.sum.reset();
         self.min.store(u64::MAX, Ordering::Relaxed);
         self.max.store(0, Ordering::Relaxed);
     }
@@ -102,6 +103,8 @@ pub(crate) enum Window {
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     histogram: Histogram,
+    /// The sum of the values of which the histogram does not tell it.
+    inexact_sum: Counter,
     extent: Extent,
     /// What had been recorded at the last moments, the latest at the end.
     moments: Mutex<VecDeque<Distribution>>,
@@ -126,7 +129,10 @@ impl Summary {
     /// Records a value that came so many times.
     pub(crate) fn record_times(&self, value: u64, times: u64) {
         self.histogram.record(value, times);
-        self.extent.record(value, times);
+        if !histogram::is_exact(value) {
+            self.inexact_sum.add(value.wrapping_mul(times));
+        }
+        self.extent.record(value);
     }
 
     /// Remembers this moment for the windows.
@@ -154,7 +160,7 @@ impl Summary {
         };
         Summarised {
             count: all.count(),
-            sum: self.extent.sum.value(),
+            sum: all.exact_sum().wrapping_add(self.inexact_sum.value()),
             min: self.extent.min(),
             max: self.extent.max(),
             values,
@@ -163,6 +169,7 @@ impl Summary {
 
     pub(crate) fn reset(&self) {
         self.histogram.reset();
+        self.inexact_sum.reset();
         self.extent.reset();
         self.moments.lock().clear();
     }
