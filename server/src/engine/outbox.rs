@@ -80,6 +80,8 @@ pub(crate) struct Outbox {
     is_open: AtomicBool,
     /// The bytes that wait, as `inner` says, to be read without its lock.
     waiting_bytes: AtomicUsize,
+    /// Whether messages wake nobody: see [`Outbox::without_waking`].
+    is_silent: AtomicBool,
     inner: Mutex<Inner>,
 }
 
@@ -121,8 +123,9 @@ impl Outbox {
             must_read: false,
             receiver: None,
         };
-        let (is_open, waiting_bytes) = (AtomicBool::new(true), AtomicUsize::new(0));
-        Self { connection, durable, hooks, is_open, waiting_bytes, inner: Mutex::new(inner) }
+        let (is_open, is_silent) = (AtomicBool::new(true), AtomicBool::new(false));
+        let (waiting_bytes, inner) = (AtomicUsize::new(0), Mutex::new(inner));
+        Self { connection, durable, hooks, is_open, waiting_bytes, is_silent, inner }
     }
 
     /// Adds a message. The caller wakes the returned waker once it holds no lock. `sent` counts the
@@ -175,6 +178,7 @@ impl Outbox {
         inner.waiting.push_back(outgoing);
         self.publish(&inner);
         match &inner.receiver {
+            _ if self.is_silent() => Ok(None),
             // It waits for the disk, which wakes it when the message may leave.
             Some(receiver)
                 if !self.durable.covers(after)
@@ -344,18 +348,22 @@ impl Outbox {
         Poll::Pending
     }
 
-    /// Takes the receiver's waker out, so that messages do not wake it until
-    /// [`Outbox::restore_receiver`], or until it next waits for a message.
-    pub(crate) fn take_receiver(&self) -> Option<Waker> {
-        self.inner.lock().receiver.take()
+    /// Has nobody woken until the receiver next waits for a message.
+    pub(crate) fn forget_receiver(&self) {
+        self.inner.lock().receiver = None;
     }
 
-    /// Puts the receiver's waker back, unless a receiver waits by now.
-    pub(crate) fn restore_receiver(&self, receiver: Option<Waker>) {
-        let mut inner = self.inner.lock();
-        if inner.receiver.is_none() {
-            inner.receiver = receiver;
-        }
+    /// Calls a function while messages, and the end of the connection, wake nobody. The caller then looks
+    /// for messages itself: where one was pushed meanwhile, its own look comes later, since both lock.
+    pub(crate) fn without_waking<T>(&self, act: impl FnOnce() -> T) -> T {
+        self.is_silent.store(true, Ordering::Release);
+        let result = act();
+        self.is_silent.store(false, Ordering::Release);
+        result
+    }
+
+    fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Acquire)
     }
 
     /// Takes the messages that may leave, up to about `bytes_max`, so that the caller encodes them
@@ -405,7 +413,7 @@ impl Outbox {
 
     /// The receiver's waker, for the caller to wake.
     fn receiver_of(&self, inner: &mut Inner) -> Option<Waker> {
-        if self.may_wake() { inner.receiver.take() } else { None }
+        if self.may_wake() && !self.is_silent() { inner.receiver.take() } else { None }
     }
 }
 

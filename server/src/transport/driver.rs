@@ -292,7 +292,7 @@ impl<S: Socket> Driver<S> {
             false => None,
         };
         // Replies to its own requests need not wake this task: it takes them itself, below.
-        drop(self.connection.peer.outbox.take_receiver());
+        self.connection.peer.outbox.forget_receiver();
         let has_more = self.handle_frames(codec, connection);
         drop(permit);
         if (1..=TOLD_FIRST_MAX).contains(&self.connection.peer.take_woken()) {

@@ -95,11 +95,9 @@ impl Transport for LocalTransport {
             self.connection.refuse_frame(&error);
             return Ok(());
         }
-        // The sender looks for the reply itself, so the reply does not wake the receiving side.
-        let receiver = self.connection.peer.outbox.take_receiver();
-        // The receiving side learns of the end after the messages before it.
-        let _closed = self.connection.receive(frame);
-        self.connection.peer.outbox.restore_receiver(receiver);
+        // The sender looks for the reply itself, so the reply does not wake the receiving side. The
+        // receiving side learns of the end after the messages before it.
+        let _closed = self.connection.peer.outbox.without_waking(|| self.connection.receive(frame));
         Ok(())
     }
 
