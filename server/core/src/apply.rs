@@ -12,6 +12,7 @@ use std::iter;
 
 use bytes::Bytes;
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use zoolet_protocol::{
     CreateKind, ErrorCode, EventType, MultiResult, RawPath, Response, SessionId, Stat,
     WatchedEvent, ZPath, Zxid,
@@ -24,7 +25,7 @@ use crate::ephemeral_owner::EphemeralType;
 use crate::quota::{Change, QuotaZnode, Quotas};
 use crate::tree::{Data, LookedUp, Place, Znode};
 use crate::txn::{CreateTxn, Decided, Txn, TxnOp};
-use crate::watches::{ConnectionId, Table};
+use crate::watches::{ConnectionId, Receivers, Table};
 
 /// The result of a transaction: the reply, the events and the session that ended.
 ///
@@ -66,14 +67,14 @@ pub struct Effects {
 ///
 /// let set = MultiOp::SetData(SetData { path, data: None, version: Expect::Any });
 /// let effects = core.apply(&core.prepare(&Write::Op(set), &requester, 0));
-/// assert_eq!(effects.events[0].receivers, [ConnectionId(1)]);
+/// assert_eq!(effects.events[0].receivers[..], [ConnectionId(1)]);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiredEvent {
     /// The event as it is sent.
     pub event: WatchedEvent,
     /// The connections whose watches it fired, each once, ordered by id.
-    pub receivers: Vec<ConnectionId>,
+    pub receivers: SmallVec<[ConnectionId; 2]>,
     /// The access control list of the znode. The event fires the watch of a connection that may not
     /// read the znode too, but is not sent to it (CVE-2024-23944).
     acl: AclList,
@@ -465,7 +466,7 @@ impl Core {
         &self,
         event_type: EventType,
         path: RawPath,
-        receivers: Vec<ConnectionId>,
+        receivers: Receivers,
         acl: &AclList,
         events: &mut Vec<FiredEvent>,
     ) {

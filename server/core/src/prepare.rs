@@ -23,7 +23,7 @@ use crate::limits::{
     TXN_BYTES_MAX, TXN_BYTES_PER_BYTE,
 };
 use crate::quota::{Change, QuotaZnode, StatsTrack};
-use crate::tree::{LookedUp, Znode};
+use crate::tree::{InMulti, LookedUp, Znode};
 use crate::txn::{Decided, Txn, TxnOp};
 use crate::watches::ConnectionId;
 
@@ -44,7 +44,7 @@ impl Core {
     pub fn decide(&self, write: &Write, requester: &Requester, time_ms: i64) -> Decided {
         let view = || self.view(requester, self.has_session(requester.session));
         let alone = |op| (op, LookedUp::default());
-        let mut in_multi = Vec::new();
+        let mut in_multi = InMulti::new();
         let decision = match write {
             Write::Op(op) => self.decide_op(op, requester, &view()),
             Write::SetAcl(set_acl) => self.decide_set_acl(set_acl, requester, &view()),
@@ -91,7 +91,7 @@ impl Core {
                 self.decide_set_data(path, (data, version), &view)
             }
         };
-        self.decided(requester, time_ms, decision, Vec::new())
+        self.decided(requester, time_ms, decision, InMulti::new())
     }
 
     fn decided(
@@ -99,7 +99,7 @@ impl Core {
         requester: &Requester,
         time_ms: i64,
         decision: Decision,
-        in_multi: Vec<LookedUp>,
+        in_multi: InMulti,
     ) -> Decided {
         let refused = |code| (TxnOp::Error(code), LookedUp::default());
         let (op, looked_up) = decision.unwrap_or_else(refused);
@@ -196,11 +196,11 @@ impl Core {
         requester: &Requester,
         mut view: View<'_>,
         time_ms: i64,
-        in_multi: &mut Vec<LookedUp>,
+        in_multi: &mut InMulti,
     ) -> Result<TxnOp, ErrorCode> {
         ops.iter().try_for_each(create::check_in_multi)?;
         let mut decided = Vec::with_capacity(ops.len());
-        *in_multi = Vec::with_capacity(ops.len());
+        in_multi.reserve_exact(ops.len());
         let (mut counts, mut bytes, mut bytes_max) = (0, 0, None);
         for (index, op) in ops.iter().enumerate() {
             let op = create::normalised(op);
@@ -255,7 +255,7 @@ impl Core {
                 let place = ops.iter().position(|op| is_null(op.path()))?;
                 // An operation that is refused earlier ends the multi before the null path.
                 let view = self.view(requester, self.has_session(requester.session));
-                let (before, looked_up) = (&ops[..place], &mut Vec::new());
+                let (before, looked_up) = (&ops[..place], &mut InMulti::new());
                 let before = self.decide_multi(before, requester, view, 0, looked_up).ok()?;
                 let TxnOp::Multi(decided) = before else { return None };
                 let is_refused = decided.iter().any(|op| matches!(op, TxnOp::Error(_)));

@@ -18,6 +18,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use hashbrown::DefaultHashBuilder;
+use smallvec::SmallVec;
 use zoolet_protocol::{Acl, Names, Permissions, ZPath, Zxid};
 
 use self::children::AllChildren;
@@ -93,6 +94,10 @@ pub(crate) struct LookedUp {
     /// The edition of the tree in which they are right.
     edition: u64,
 }
+
+/// What was looked up for each operation of a multi. A release, which sets and deletes a znode, needs no
+/// memory for it.
+pub(crate) type InMulti = SmallVec<[LookedUp; 2]>;
 
 impl LookedUp {
     /// Where the znode is or would be.

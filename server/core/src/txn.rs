@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zoolet_protocol::{Acl, CreateKind, ErrorCode, OpCode, SessionId, Xid, ZPath, Zxid};
 
-use crate::tree::LookedUp;
+use crate::tree::{InMulti, LookedUp};
 
 /// The decision about one write: ZooKeeper's `TxnHeader` with its record.
 ///
@@ -54,7 +54,7 @@ pub struct Decided {
     pub(crate) txn: Txn,
     pub(crate) looked_up: LookedUp,
     /// What was looked up for each operation of a multi.
-    pub(crate) in_multi: Vec<LookedUp>,
+    pub(crate) in_multi: InMulti,
 }
 
 impl Decided {
@@ -73,7 +73,7 @@ impl Decided {
 
 impl From<Txn> for Decided {
     fn from(txn: Txn) -> Self {
-        Self { txn, looked_up: LookedUp::default(), in_multi: Vec::new() }
+        Self { txn, looked_up: LookedUp::default(), in_multi: InMulti::new() }
     }
 }
 

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::ops::{BitAnd, BitOr, Bound, Not};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use zoolet_protocol::{ErrorCode, Response, WatchMode, WatchedEvent, WatcherType};
 
 use self::by_path::ByPath;
@@ -188,6 +189,10 @@ pub(crate) struct Watches {
     data_connections: usize,
 }
 
+/// The connections that receive an event, each once, ordered by id. That znode which a lock deletes is
+/// watched by its owner and by the next in line: these take no memory of their own.
+pub(crate) type Receivers = SmallVec<[ConnectionId; 2]>;
+
 /// The watchers of one path.
 #[derive(Debug, Default)]
 struct Watchers {
@@ -284,13 +289,13 @@ impl Watches {
 
     /// Fires the watches on `path`, which has this hash: returns the connections that receive the event,
     /// each once, and removes the one-shot watches.
-    pub(crate) fn trigger(&mut self, path: &str, hash: u32, table: Table) -> Vec<ConnectionId> {
+    pub(crate) fn trigger(&mut self, path: &str, hash: u32, table: Table) -> Receivers {
         debug_assert_eq!(
             hash,
             self.by_path.hash(path),
             "the hash of {path} was made for this table"
         );
-        let mut receivers = Vec::new();
+        let mut receivers = Receivers::new();
         let Self { by_path, by_connection, data_connections, .. } = self;
         if let Some(watchers) = by_path.get_hashed_mut(hash, path) {
             let (mut ended, mut has_idle) = (0, false);
@@ -302,7 +307,7 @@ impl Watches {
                     continue;
                 }
                 if receivers.is_empty() {
-                    receivers = Vec::with_capacity(watcher_count);
+                    receivers.reserve_exact(watcher_count);
                 }
                 receivers.push(connection);
                 *modes = *modes & !Modes::STANDARD;
@@ -346,7 +351,7 @@ impl Watches {
     }
 
     /// Adds the connections that watch an ancestor of `path` recursively.
-    fn add_recursive(&self, path: &str, receivers: &mut Vec<ConnectionId>) {
+    fn add_recursive(&self, path: &str, receivers: &mut Receivers) {
         let mut ancestor = path;
         while ancestor != "/" {
             let Some((parent, _)) = ancestor.rsplit_once('/') else { break };
