@@ -86,7 +86,7 @@ impl Place {
         Self {
             session: session.clone(),
             name_at: path.rfind('/').map_or(0, |slash| slash + 1),
-            path: path.into(),
+            path: shared(path),
             czxid,
             token: czxid,
             announces_release: false,
@@ -325,6 +325,11 @@ impl Place {
         };
         Deletion::of(&self.session, self.path.clone(), sent, self.own_watch.take(), own)
     }
+}
+
+/// A text whose clones share its memory from the first one on.
+fn shared(text: String) -> ByteString {
+    Bytes::from_owner(text).try_into().expect("a text is UTF-8")
 }
 
 impl Drop for Place {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytestring::ByteString;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tokio::sync::Notify;
 use zoolet_protocol::{ErrorCode, Expect, MultiOp, MultiResult, Zxid};
 
@@ -54,9 +55,13 @@ struct Parts {
 /// What a release deletes and removes.
 struct Held {
     // Dropped before the places are deleted: then the owner may enter the line again.
-    registrations: Vec<Registration>,
-    places: Vec<Place>,
+    registrations: Registrations,
+    places: Places,
 }
+
+/// Most locks have one of each.
+pub(crate) type Places = SmallVec<[Place; 1]>;
+pub(crate) type Registrations = SmallVec<[Registration; 1]>;
 
 /// A counted reference to a held lock. The lock is released in the background when the last handle
 /// is dropped.
@@ -71,13 +76,14 @@ impl LockHandle {
     pub(crate) fn new(
         session: SessionClient,
         token: Zxid,
-        mut places: Vec<Place>,
-        mut registrations: Vec<Registration>,
+        places: impl Into<Places>,
+        registrations: impl Into<Registrations>,
     ) -> Self {
+        let (mut places, mut registrations) = (places.into(), registrations.into());
         places.iter_mut().for_each(Place::claim);
         let mut paths = places.iter().map(|place| place.shared_path().clone());
         let (first_path, other_paths) = (paths.next(), paths.collect());
-        let held = Some(Held { registrations: Vec::new(), places });
+        let held = Some(Held { registrations: SmallVec::new(), places });
         let lock = Arc::new(HeldLock {
             session,
             token,
@@ -146,7 +152,7 @@ impl LockHandle {
 
     /// The only place of the lock and its registrations, if this is its only handle. The place is
     /// not deleted.
-    pub(crate) fn into_place(self) -> Result<(Place, Vec<Registration>), Self> {
+    pub(crate) fn into_place(self) -> Result<(Place, Registrations), Self> {
         match self.take_if_only() {
             Some(Held { registrations, mut places }) => match places.pop() {
                 Some(place) => Ok((place, registrations)),
@@ -168,8 +174,8 @@ impl LockHandle {
         let HeldLock { session, token, .. } = &*self.lock;
         let one = places.pop().map(|place| {
             let is_last = places.is_empty();
-            let of_one = if is_last { std::mem::take(&mut registrations) } else { Vec::new() };
-            Self::new(session.clone(), *token, vec![place], of_one)
+            let of_one = if is_last { std::mem::take(&mut registrations) } else { SmallVec::new() };
+            Self::new(session.clone(), *token, [place], of_one)
         });
         *self = Self::new(session.clone(), *token, places, registrations);
         one

@@ -121,7 +121,7 @@ impl LineLock {
     /// The guard of a lock that is held by a place.
     pub(crate) fn guard(&self, place: Place, registration: Registration) -> Guard {
         let (session, token) = (place.session().clone(), place.token());
-        let handle = LockHandle::new(session, token, vec![place], vec![registration]);
+        let handle = LockHandle::new(session, token, [place], [registration]);
         Guard { handle }
     }
 

@@ -166,7 +166,7 @@ impl Keeper {
         self.last = Some(czxid);
         let having = if self.shared.plan.is_ephemeral() {
             let place = Place::of_common_name(session, path, czxid);
-            Having::Ephemeral(LockHandle::new(session.clone(), czxid, vec![place], Vec::new()))
+            Having::Ephemeral(LockHandle::new(session.clone(), czxid, [place], Vec::new()))
         } else {
             Having::Lasting { path, czxid }
         };
