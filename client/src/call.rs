@@ -34,37 +34,59 @@ pub(crate) struct Call {
 }
 
 #[derive(Debug)]
-struct State {
-    outcome: Option<Outcome>,
-    waker: Option<Waker>,
+enum State {
+    /// There is no outcome yet. The task waits that polled last.
+    Awaited(Option<Waker>),
+    Known(Outcome),
+    /// The caller has it.
+    Taken,
 }
 
 impl Call {
     pub(crate) fn new(op: OpCode) -> Arc<Self> {
-        Arc::new(Self { op, state: Mutex::new(State { outcome: None, waker: None }) })
+        Arc::new(Self { op, state: Mutex::new(State::Awaited(None)) })
     }
 
-    /// Stores the outcome. Returns the task to wake, which must be done without holding a lock.
+    /// Stores the outcome, unless there is one. Returns the task to wake, which must be done without
+    /// holding a lock.
     pub(crate) fn complete(&self, outcome: Outcome) -> Option<Waker> {
         let mut state = self.state.lock();
-        state.outcome.get_or_insert(outcome);
-        state.waker.take()
+        let State::Awaited(waker) = &mut *state else { return None };
+        let waker = waker.take();
+        *state = State::Known(outcome);
+        waker
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<Outcome> {
         let mut state = self.state.lock();
-        match state.outcome.clone() {
-            Some(outcome) => Poll::Ready(outcome),
-            None => {
-                state.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
+        if let State::Awaited(waker) = &mut *state {
+            *waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Known(outcome) => Poll::Ready(outcome),
+            _ => panic!("the answer to a request is polled after it was ready"),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Call {
+    /// The outcome if there is one, which is not taken.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        match &*self.state.lock() {
+            State::Known(outcome) => Some(outcome.clone()),
+            _ => None,
         }
     }
 }
 
 /// Waits for the outcome of a request. Dropping it does not take the request back.
-#[derive(Debug, Clone)]
+///
+/// # Panics
+///
+/// If it is polled after it was ready.
+#[derive(Debug)]
 pub(crate) struct Answer(pub(crate) Arc<Call>);
 
 impl Future for Answer {

@@ -17,10 +17,11 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures_task::{ArcWake, waker_ref};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -28,7 +29,7 @@ use tokio::task::JoinHandle;
 use zoolet_protocol::{Dial, Received, Transport, Xid};
 
 use super::call::Outcome;
-use super::clock::{Instant, now};
+use super::clock::{self, Instant, now};
 use super::connecting::{ConnectError, Failure, Failures, PERHAPS_TOO_MANY};
 use super::frames::Frames;
 use super::proof::Servers;
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     /// A thread found the lock taken: its owner receives from the transport when it releases the
     /// lock.
     must_receive: AtomicBool,
+    /// How many connections the session has had, which it counts.
+    connections: Arc<AtomicU64>,
     /// Wakes the driver task: the connection was lost, or the client was closed.
     changed: Notify,
     pub(crate) state: Publisher<Option<ConnectionState>>,
@@ -109,9 +112,9 @@ const SEARCH_WITHIN: Duration = Duration::from_secs(1);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-impl Wake for Shared {
-    fn wake(self: Arc<Self>) {
-        self.receive();
+impl ArcWake for Shared {
+    fn wake_by_ref(shared: &Arc<Self>) {
+        shared.receive();
     }
 }
 
@@ -123,6 +126,7 @@ impl Shared {
         task_gate: Option<Arc<dyn TaskGate>>,
     ) -> Arc<Self> {
         Arc::new(Self {
+            connections: Arc::clone(session.connections()),
             inner: Mutex::new(Inner {
                 session,
                 due: None,
@@ -160,8 +164,9 @@ impl Shared {
     /// Acts on the session, and sends and receives what follows from it.
     pub(crate) fn with<T>(self: &Arc<Self>, act: impl FnOnce(&mut Session, Instant) -> T) -> T {
         let mut inner = self.inner.lock();
-        let result = act(&mut inner.session, now());
-        self.settle(&mut inner);
+        let now = now();
+        let result = act(&mut inner.session, now);
+        self.settle(&mut inner, Some(now));
         self.unlock(inner);
         result
     }
@@ -169,10 +174,11 @@ impl Shared {
     /// Sends a request. Returns whether it waits for the driver task.
     pub(crate) fn submit(self: &Arc<Self>, submission: Submission<'_>) -> bool {
         let mut inner = self.inner.lock();
-        inner.session.submit(submission, now());
+        let now = now();
+        inner.session.submit(submission, now);
         let is_left = inner.leaves_to_driver();
         if !is_left {
-            self.settle(&mut inner);
+            self.settle(&mut inner, Some(now));
         }
         self.unlock(inner);
         is_left
@@ -230,18 +236,18 @@ impl Shared {
         while self.must_receive.load(Ordering::SeqCst) {
             let Some(mut inner) = self.inner.try_lock() else { return };
             self.must_receive.store(false, Ordering::SeqCst);
-            self.settle(&mut inner);
+            self.settle(&mut inner, None);
             self.release(inner);
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Sends what the session has to send and, over a local transport, receives the replies.
-    fn settle(self: &Arc<Self>, inner: &mut Inner) {
+    /// Sends what the session has to send and, over a local transport, receives the replies. `now`, if
+    /// the caller has just read the clock, is as in [`Inner::exchange`].
+    fn settle(self: &Arc<Self>, inner: &mut Inner, now: Option<Instant>) {
         let is_local = inner.transport.as_ref().is_some_and(|transport| transport.is_local());
         let result = if is_local {
-            let waker = Waker::from(Arc::clone(self));
-            inner.exchange(&mut Context::from_waker(&waker)).map(|_received| ())
+            inner.exchange(&mut Context::from_waker(&waker_ref(self)), now).map(|_received| ())
         } else if inner.held_back == HeldBack::UntilTasksRan {
             Ok(())
         } else {
@@ -322,9 +328,15 @@ impl Shared {
         };
         inner.transport = Some(transport);
         inner.fault = None;
-        inner.session.handle_connected(servers, now());
-        self.settle(&mut inner);
+        let now = now();
+        inner.session.handle_connected(servers, now);
+        self.settle(&mut inner, Some(now));
         self.unlock(inner);
+    }
+
+    /// How many connections the client has opened so far.
+    pub(crate) fn connection_count(&self) -> u64 {
+        self.connections.load(Ordering::Acquire)
     }
 
     /// Drops the connection, to connect to a better server.
@@ -337,9 +349,10 @@ impl Shared {
 
     fn handle_timeout(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
-        let result = inner.session.handle_timeout(now()).map_err(Gone::ConnectionFault);
+        let now = now();
+        let result = inner.session.handle_timeout(now).map_err(Gone::ConnectionFault);
         match result {
-            Ok(()) => self.settle(&mut inner),
+            Ok(()) => self.settle(&mut inner, Some(now)),
             // There is no connection to drop.
             Err(_) if inner.transport.is_none() => {}
             gone => self.end_if_gone(&mut inner, gone),
@@ -361,7 +374,7 @@ impl Shared {
     fn send_held_back(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         (inner.held_back, inner.own_writes) = (HeldBack::No, 0);
-        self.settle(&mut inner);
+        self.settle(&mut inner, None);
         self.unlock(inner);
     }
 
@@ -384,7 +397,7 @@ impl Shared {
                 self.unlock(inner);
                 return Poll::Pending;
             }
-            Some(_) => inner.exchange(context),
+            Some(_) => inner.exchange(context, None),
         };
         inner.acknowledge();
         let is_held_back = matches!(result, Ok(received) if received >= HOLD_BACK_FROM);
@@ -455,8 +468,14 @@ impl Inner {
         }
     }
 
-    /// Sends and receives until there is nothing more, and returns how many frames came.
-    fn exchange(&mut self, context: &mut Context<'_>) -> Result<usize, Gone> {
+    /// Sends and receives until there is nothing more, and returns how many frames came. An event proves
+    /// nothing, so that the clock is not read for it where an earlier moment is known: `now`, or when the
+    /// reply before it came.
+    fn exchange(
+        &mut self,
+        context: &mut Context<'_>,
+        mut now: Option<Instant>,
+    ) -> Result<usize, Gone> {
         let (mut received, mut are_all) = (0, false);
         loop {
             let has_sent = self.transmit()?;
@@ -471,11 +490,10 @@ impl Inner {
                 Poll::Ready(some) => are_all = some == Received::All,
             }
             received += frames.0.len();
-            let mut last_read = None;
+            let mut last_read = now.take();
             while let Some(frame) = frames.0.pop_front() {
-                // An event proves nothing, so that the clock is not read again for it.
                 let known = last_read.filter(|_| is_event(&frame));
-                let now = *last_read.insert(known.unwrap_or_else(now));
+                let now = *last_read.insert(known.unwrap_or_else(clock::now));
                 self.session.handle_frame(frame, now).map_err(Gone::ConnectionFault)?;
             }
         }
@@ -557,14 +575,14 @@ async fn connect_once(shared: &Arc<Shared>, dialer: &dyn Dial) -> Option<Result<
         Ok(Err(error)) => return Some(Err(error.into())),
         Err(_) => return Some(Err(ConnectError::unanswered(attempt))),
     };
-    let (before, start) = (shared.inspect(Session::connections), now());
+    let (before, start) = (shared.connection_count(), now());
     shared.attach(transport);
     tokio::select! {
         biased;
         () = serve(shared) => {}
         () = find_read_write(shared, dialer) => shared.disconnect(),
     }
-    Some(if shared.inspect(Session::connections) > before {
+    Some(if shared.connection_count() > before {
         Ok(())
     } else if now() >= start + attempt {
         let text = format!("a server was connected to and opened no session within {attempt:?}");

@@ -424,7 +424,7 @@ impl Client {
     /// connection may be told in another order after a reconnect.
     #[must_use]
     pub fn connection_count(&self) -> u64 {
-        self.shared().inspect(Session::connections)
+        self.shared().connection_count()
     }
 
     /// Whether the client is closed, or is being closed.

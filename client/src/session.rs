@@ -31,6 +31,7 @@ mod watch_sweep;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -163,7 +164,7 @@ pub(crate) struct Session {
     servers: Servers,
     proof: SessionProof,
     /// How many handshakes succeeded.
-    connections: u64,
+    connections: Arc<AtomicU64>,
     state: Option<ConnectionState>,
     changes: VecDeque<ConnectionState>,
     wakers: Vec<Waker>,
@@ -210,7 +211,7 @@ impl Session {
             encoder: RequestEncoder::default(),
             last_sent: now,
             last_received: now,
-            connections: 0,
+            connections: Arc::default(),
             state: None,
             changes: VecDeque::new(),
             wakers: Vec::new(),
@@ -237,9 +238,9 @@ impl Session {
         self.phase == Phase::Closed
     }
 
-    /// How many connections there were so far.
-    pub(crate) fn connections(&self) -> u64 {
-        self.connections
+    /// How many connections there were so far. Who gets an event sees the connection that brought it.
+    pub(crate) fn connections(&self) -> &Arc<AtomicU64> {
+        &self.connections
     }
 
     /// How many watchers this client has.
@@ -387,7 +388,7 @@ impl Session {
         };
         self.is_provisional = handshake == Handshake::ReadOnly
             && (self.is_provisional || response.session != self.id);
-        self.connections += 1;
+        self.connections.fetch_add(1, Ordering::Release);
         self.id = response.session;
         self.password = response.password.clone();
         self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));

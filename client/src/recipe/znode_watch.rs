@@ -111,8 +111,9 @@ impl ZnodeWatch {
 
 impl Drop for ZnodeWatch {
     fn drop(&mut self) {
-        // Where all its watches have fired, or none was sent, there is none to remove.
-        if !self.queue.abandon() {
+        // Where all its watches have fired, or none was sent, there is none to remove. Then nobody else
+        // may have the queue any more, who could add one.
+        if Arc::strong_count(&self.queue) == 1 || !self.queue.abandon() {
             return;
         }
         self.client.shared().with(|session, now| {

@@ -4,10 +4,8 @@
 
 mod server;
 
-use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -19,7 +17,7 @@ use zoolet_protocol::{
 use self::server::{FakeServer, Version};
 use super::opened::options;
 use super::{Call, EventQueue, Instant, Session, Submission, WatchKind, WatchRegistration};
-use crate::call::{Answer, Outcome};
+use crate::call::Outcome;
 use crate::clock::{SuspensionClock, now};
 use crate::proof::Servers;
 use crate::rewatch;
@@ -53,15 +51,14 @@ enum Fate {
 
 impl Watcher {
     fn fate(&self) -> Fate {
-        let answer = pin!(Answer(Arc::clone(&self.call)));
-        match answer.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Pending => Fate::Unanswered,
-            Poll::Ready(Outcome::Answered(header, _)) => match (header.err, self.call.op) {
+        match self.call.outcome() {
+            None => Fate::Unanswered,
+            Some(Outcome::Answered(header, _)) => match (header.err, self.call.op) {
                 (ErrorCode::OK, _) => Fate::Watches(self.kind),
                 (ErrorCode::NO_NODE, OpCode::EXISTS) => Fate::Watches(WatchKind::Exist),
                 _ => Fate::None,
             },
-            Poll::Ready(_) => Fate::None,
+            Some(_) => Fate::None,
         }
     }
 

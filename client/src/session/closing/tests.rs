@@ -1,8 +1,6 @@
 //! What a session sends and answers while it closes, against a fake server.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use zoolet_protocol::{
@@ -11,7 +9,7 @@ use zoolet_protocol::{
 
 use super::super::opened::{SESSION, TIMEOUT, answer, connected};
 use super::super::{Session, Submission, WatchRegistration};
-use crate::call::{Answer, Call, Outcome};
+use crate::call::{Call, Outcome};
 use crate::clock::{Instant, now};
 use crate::watches::{EventQueue, WatchKind};
 
@@ -36,19 +34,12 @@ fn sent(session: &mut Session) -> Vec<(OpCode, Xid)> {
     std::iter::from_fn(next).map(header).map(|header| (header.op, header.xid)).collect()
 }
 
-fn outcome(call: &Arc<Call>) -> Option<Outcome> {
-    match pin!(Answer(Arc::clone(call))).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(outcome) => Some(outcome),
-        Poll::Pending => None,
-    }
-}
-
 fn is_answered(call: &Arc<Call>) -> bool {
-    matches!(outcome(call), Some(Outcome::Answered(..)))
+    matches!(call.outcome(), Some(Outcome::Answered(..)))
 }
 
 fn is_closed(call: &Arc<Call>) -> bool {
-    matches!(outcome(call), Some(Outcome::Closed))
+    matches!(call.outcome(), Some(Outcome::Closed))
 }
 
 #[test]
@@ -74,7 +65,7 @@ fn nothing_is_sent_after_the_close_and_what_came_before_is_answered() {
     assert_eq!(sent(&mut session), []);
     drop(claimed);
 
-    assert!(outcome(&before).is_none() && outcome(&closing).is_none());
+    assert!(before.outcome().is_none() && closing.outcome().is_none());
     answer(&mut session, frames[0].1, ErrorCode::NO_NODE, start);
     assert!(is_answered(&before));
     answer(&mut session, frames[1].1, ErrorCode::OK, start);
@@ -88,7 +79,7 @@ fn a_second_close_waits_for_the_first_and_sends_nothing() {
     let (first, second) = (close(&mut session, start), close(&mut session, start));
     let frames = sent(&mut session);
     assert_eq!(frames.len(), 1, "{frames:?}");
-    assert!(outcome(&second).is_none());
+    assert!(second.outcome().is_none());
     answer(&mut session, frames[0].1, ErrorCode::OK, start);
     assert!(is_answered(&first) && is_closed(&second));
 }
@@ -101,7 +92,7 @@ fn a_connection_lost_while_the_session_closes_is_told_to_each_that_closes_it() {
     session.handle_timeout(start + TIMEOUT * 2 / 3).expect_err("the server said nothing in time");
     session.handle_disconnected();
     for call in [first, second] {
-        assert!(matches!(outcome(&call), Some(Outcome::ConnectionLoss)));
+        assert!(matches!(call.outcome(), Some(Outcome::ConnectionLoss)));
     }
     assert!(session.is_closed(), "it does not connect again");
 }
