@@ -2,6 +2,7 @@
 //! operations. If the multi is refused, the overlay is dropped.
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use zoolet_protocol::{ErrorCode, SessionId, ZPath, Zxid};
 
 use crate::acl::{AclList, AclLists, Authorizer};
@@ -21,13 +22,14 @@ pub(super) struct View<'a> {
 /// So many changed znodes are looked for one after the other.
 const COMPARED_MAX: usize = 8;
 
-/// There is memory for so many at first: the release of a lock sets and deletes one znode.
-const CHANGED_AT_FIRST: usize = 2;
+/// So many need no memory of their own: the release of a lock sets and deletes one znode, which changes
+/// its directory as well.
+const CHANGED_INLINE: usize = 2;
 
 /// The znodes that a multi has changed so far, each once.
 #[derive(Default)]
 struct Overlay {
-    changed: Vec<Changed>,
+    changed: SmallVec<[Changed; CHANGED_INLINE]>,
     /// Where each of them is, once they are more than [`COMPARED_MAX`].
     index: Option<HashMap<ZPath, usize>>,
 }
@@ -57,9 +59,6 @@ impl Overlay {
         if let Some(known) = known {
             self.changed[known] = new;
             return;
-        }
-        if self.changed.is_empty() {
-            self.changed = Vec::with_capacity(CHANGED_AT_FIRST);
         }
         self.changed.push(new);
         if self.changed.len() > COMPARED_MAX {
