@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytestring::ByteString;
 use zoolet_protocol::{
     ErrorCode, Expect, MultiOp, MultiResult, OpCode, Request, Response, SessionId, Write,
 };
@@ -73,7 +74,7 @@ pub(crate) enum Handshake {
 #[derive(Debug)]
 pub(crate) struct ClaimedZnode {
     /// The path as the server names it.
-    path: String,
+    path: ByteString,
     /// The version of the znode. One that somebody else has created at the path has another.
     version: Expect,
     since: Instant,
@@ -362,7 +363,7 @@ impl SessionProof {
         &mut self,
         session: SessionId,
         current: SessionId,
-        (path, version): (String, Expect),
+        (path, version): (ByteString, Expect),
         now: Instant,
     ) -> (ClaimId, Arc<ClaimedZnode>) {
         // A check in another session would say nothing of it, so it must not make one due.
@@ -428,7 +429,7 @@ impl SessionProof {
             if bytes > PATH_BYTES_MAX && !ids.is_empty() {
                 break;
             }
-            ops.push(MultiOp::check(claimed.path.as_str(), claimed.version));
+            ops.push(MultiOp::check(claimed.path.clone(), claimed.version));
             ids.push(*id);
         }
         self.last_checked = *ids.last()?;

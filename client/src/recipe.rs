@@ -65,6 +65,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use tokio::task::JoinHandle;
 use zoolet_protocol::{Acl, ErrorCode, Expect, MultiOp, MultiResult, Names, SessionId, Stat, Zxid};
 
@@ -186,15 +187,18 @@ impl SessionClient {
     }
 
     fn claim_expecting(&self, path: &str, version: Expect) -> Claim {
-        let path = self.client.server_path(path);
+        let path = self.client.server_path(path).into();
         let claim = |session: &mut Session, now| session.claim(self.id, path, version, now);
         self.claimed(self.client.shared().update(claim))
     }
 
     /// As [`SessionClient::claim`], if [`SessionClient::is_proven_ahead`]; `None` otherwise. Both are of
-    /// one moment.
-    pub fn claim_if_proven_ahead(&self, path: &str) -> Option<Claim> {
-        let path = self.client.server_path(path);
+    /// one moment. The claim shares the memory of the path, where the client has no namespace.
+    pub fn claim_if_proven_ahead(&self, path: &ByteString) -> Option<Claim> {
+        let path = match self.client.root.is_empty() {
+            true => path.clone(),
+            false => self.client.server_path(path).into(),
+        };
         let claim = |session: &mut Session, now| {
             let is_proven = session.is_proven_ahead(self.id, now);
             is_proven.then(|| session.claim(self.id, path, Expect::Any, now))

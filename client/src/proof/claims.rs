@@ -63,6 +63,7 @@ impl Claims {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use bytestring::ByteString;
     use zoolet_protocol::Expect;
 
     use super::*;
@@ -72,7 +73,7 @@ mod tests {
     fn claims_are_found_and_listed_by_their_ids_whichever_have_ended() {
         let claimed = || {
             let (is_gone, is_refused) = (AtomicBool::new(false), AtomicBool::new(false));
-            let (path, version) = (String::new(), Expect::Any);
+            let (path, version) = (ByteString::new(), Expect::Any);
             Arc::new(ClaimedZnode { path, version, since: now(), is_gone, is_refused })
         };
         let mut claims = Claims::default();

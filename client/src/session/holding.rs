@@ -5,6 +5,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use bytestring::ByteString;
 use zoolet_protocol::{Expect, SessionId};
 
 use super::{Phase, Session, Submission};
@@ -43,7 +44,7 @@ impl Session {
     pub(crate) fn claim(
         &mut self,
         session: SessionId,
-        path: String,
+        path: ByteString,
         version: Expect,
         now: Instant,
     ) -> (ClaimId, Arc<ClaimedZnode>) {

@@ -60,7 +60,7 @@ fn nothing_is_sent_after_the_close_and_what_came_before_is_answered() {
     let operations: Vec<_> = frames.iter().map(|(op, _)| *op).collect();
     assert_eq!(operations, [OpCode::EXISTS, OpCode::CLOSE_SESSION]);
     // No ping and no check of a claim either, for as long as the server may be silent.
-    let (_, claimed) = session.claim(SESSION, "/a".to_owned(), Expect::Any, start);
+    let (_, claimed) = session.claim(SESSION, "/a".into(), Expect::Any, start);
     session.handle_timeout(start + TIMEOUT / 2).expect("the server may still answer");
     assert_eq!(sent(&mut session), []);
     drop(claimed);

@@ -66,7 +66,7 @@ fn answer(session: &mut Session, op: OpCode, at: Instant) {
 fn a_claim_of_a_session_that_is_over_makes_no_check_due() {
     let start = now();
     let mut session = session(start);
-    let (_, claimed) = session.claim(SessionId(6), "/a".to_owned(), Expect::Any, start);
+    let (_, claimed) = session.claim(SessionId(6), "/a".into(), Expect::Any, start);
     assert!(claimed.is_gone(), "the server deleted it when its session ended");
     let due = session.poll_timeout().expect("it pings");
     assert!(due > start);
@@ -79,7 +79,7 @@ fn a_claim_of_a_session_that_is_over_makes_no_check_due() {
 fn a_claim_ends_with_the_request_that_gives_it_up_and_no_other_does() {
     let start = now();
     let mut session = session(start);
-    let mut claim = |path: &str| session.claim(SESSION, path.to_owned(), Expect::Any, start);
+    let mut claim = |path: &str| session.claim(SESSION, path.into(), Expect::Any, start);
     let ((first, _), (second, _)) = (claim("/a"), claim("/b"));
     let give_up = |session: &mut Session, claim, path: &str, at| {
         let delete = Delete { path: path.into(), version: Expect::Any };
@@ -130,7 +130,7 @@ fn what_was_on_its_way_while_the_machine_was_suspended_is_as_old_as_it_is() {
     session.handle_timeout(after(start, 4_000)).expect("the server was heard of");
     suspended.suspend(Duration::from_secs(5));
     // It is known that the machine was suspended before the answer comes.
-    let (_id, _stake) = session.claim(SESSION, "/a".to_owned(), Expect::Any, after(start, 4_010));
+    let (_id, _stake) = session.claim(SESSION, "/a".into(), Expect::Any, after(start, 4_010));
     session.handle_timeout(after(start, 4_020)).expect("the server was heard of");
     answer(&mut session, OpCode::PING, after(start, 4_030));
     exchange(&mut session, OpCode::MULTI, after(start, 9_000), after(start, 9_010));
@@ -148,7 +148,7 @@ fn what_was_answered_after_a_suspension_is_heard_of_by_the_leader_a_third_of_the
     suspended.suspend(Duration::from_secs(3));
     exchange(&mut session, OpCode::PING, after(start, 8_000), after(start, 8_010));
     // Only now it is known that the machine was suspended.
-    let (_id, _stake) = session.claim(SESSION, "/a".to_owned(), Expect::Any, after(start, 9_490));
+    let (_id, _stake) = session.claim(SESSION, "/a".into(), Expect::Any, after(start, 9_490));
     exchange(&mut session, OpCode::MULTI, after(start, 9_500), after(start, 9_510));
     // The follower need not have told the leader of the second ping.
     let until = after(start, 4_000) + KEPT - Duration::from_secs(3);
@@ -174,7 +174,7 @@ fn a_server_that_grants_a_longer_timeout_proves_no_more_than_the_first_one_grant
     shake_hands(&mut session, TIMEOUT / 2, start);
     session.handle_disconnected();
     shake_hands(&mut session, TIMEOUT, after(start, 1_000));
-    let (_id, _stake) = session.claim(SESSION, "/a".to_owned(), Expect::Any, after(start, 1_000));
+    let (_id, _stake) = session.claim(SESSION, "/a".into(), Expect::Any, after(start, 1_000));
     exchange(&mut session, OpCode::MULTI, after(start, 5_000), after(start, 5_010));
     let until = after(start, 1_000) + KEPT / 2;
     assert!(session.proven_until() <= until, "{:?} too late", session.proven_until() - until);
