@@ -556,6 +556,17 @@ mod tests {
     }
 
     #[test]
+    fn who_looks_for_messages_itself_is_not_woken_and_is_again_afterwards() {
+        let (outbox, context) = (empty(), Context::from_waker(Waker::noop()));
+        let is_woken = || push_event(&outbox).is_ok_and(|receiver| receiver.is_some());
+        assert!(outbox.poll_take(&context).is_pending());
+        assert!(!outbox.without_waking(is_woken), "the caller looks itself");
+        assert!(is_woken(), "the receiver is still known");
+        assert!(!is_woken(), "it was woken once");
+        assert_eq!(outbox.waiting_messages(), 3);
+    }
+
+    #[test]
     fn short_messages_are_taken_together_and_the_receiver_is_woken_for_the_next() {
         let (outbox, context) = (empty(), Context::from_waker(Waker::noop()));
         let mut frames = VecDeque::from([Bytes::from_static(b"of the caller")]);
