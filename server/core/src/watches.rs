@@ -189,8 +189,8 @@ pub(crate) struct Watches {
     data_connections: usize,
 }
 
-/// The connections that receive an event, each once, ordered by id. That znode which a lock deletes is
-/// watched by its owner and by the next in line: these take no memory of their own.
+/// The connections that receive an event, each once, ordered by id. Two need no memory of their own: the
+/// owner of a lock and the next in line watch the znode that a release deletes.
 pub(crate) type Receivers = SmallVec<[ConnectionId; 2]>;
 
 /// The watchers of one path.

@@ -353,8 +353,9 @@ impl Outbox {
         self.inner.lock().receiver = None;
     }
 
-    /// Calls a function while messages, and the end of the connection, wake nobody. The caller then looks
-    /// for messages itself: where one was pushed meanwhile, its own look comes later, since both lock.
+    /// Calls a function while messages, and the end of the connection, wake nobody. The caller must look for
+    /// messages afterwards. It finds each one that woke nobody: a push reads the flag with the outbox
+    /// locked, and a push that locks after that look sees that the flag is cleared.
     pub(crate) fn without_waking<T>(&self, act: impl FnOnce() -> T) -> T {
         self.is_silent.store(true, Ordering::Release);
         let result = act();
