@@ -289,7 +289,7 @@ impl<T: Send + 'static> IntoFuture for Operation<T> {
 }
 
 /// A request that was sent: a future of its result. Dropping it does not take the request back. Like most
-/// futures it panics if it is polled after it was ready.
+/// futures it may panic if it is polled after it was ready.
 ///
 /// ```no_run
 /// # async fn example(client: zoolet_client::Client) -> Result<(), zoolet_client::Error> {

@@ -208,6 +208,18 @@ mod tests {
     }
 
     #[test]
+    fn the_sum_is_exact_whether_values_have_buckets_of_their_own_or_not() {
+        let summary = Summary::default();
+        let values = [0, 1, 62, 63, 64, 65, 66, 1_000, 1_001, 1 << 40];
+        (1..).zip(values).for_each(|(times, value)| summary.record_times(value, times));
+        let all = summary.summarise(Window::All);
+        let expected: u64 = (1..).zip(values).map(|(times, value)| times * value).sum();
+        assert_eq!((all.count, all.sum), (55, expected));
+        summary.reset();
+        assert_eq!(summary.summarise(Window::All).sum, 0);
+    }
+
+    #[test]
     fn a_window_forgets_what_is_older_than_its_moments() {
         let summary = Summary::default();
         assert_eq!(medians(&summary), [None; 3]);
