@@ -224,6 +224,16 @@ def in_process(run):
     print_of(suite(SUITES["in-process"]) + ["--", rows, *quick], "", "time:")
 
 
+def durable(run):
+    run.section("one synced write, and how often many sync, beside the disk alone (suite durable)")
+    print_of(suite(SUITES["durable"]), "result: ")
+
+
+def size(run):
+    run.section("a million sessions, ten million watches, 100,000 sessions that expire at once (suite size)")
+    print_of(suite(SUITES["size"]) + ["--", "expiry", "sessions", "watches"], "result: ")
+
+
 def print_of(command, prefix, marker=""):
     """The lines of a suite that have the marker; criterion has the name on a line of its own if it is long."""
     output = subprocess.run(command, check=True, capture_output=True, text=True, cwd=peers.ROOT).stdout
@@ -295,9 +305,11 @@ ALL = {
     "in-process": in_process,
     "watchers": watchers,
     "synced": synced,
+    "durable": durable,
     "memory": memory,
+    "size": size,
 }
 
 # The suites of Rust that sections run, and the sections that do without `budgets_load`.
-SUITES = {"sleeping": "handoff_tcp", "in-process": "handoff"}
+SUITES = {"sleeping": "handoff_tcp", "in-process": "handoff", "durable": "durable", "size": "size"}
 WITHOUT_LOAD = set(SUITES)
