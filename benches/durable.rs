@@ -3,10 +3,11 @@
 //! takes while a snapshot of a large tree is written.
 //!
 //! The disk alone writes to a file with holes, as ZooKeeper makes its logs, and to a file of zeros that were
-//! written before. The three take turns of a quarter of a second.
+//! written before. The three take turns of a quarter of a second. The floor of one write is a task that
+//! writes to such zeros and syncs, and another that wakes it and waits for it: nothing else.
 //!
 //! ```text
-//! cargo bench -p zoolet-benches --bench durable
+//! cargo bench -p zoolet-benches --bench durable -- [one] [many] [snapshot]
 //! ```
 //!
 //! Under `cargo test` everything runs once and small. The files are below `target`, so the disk of that
@@ -24,6 +25,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use zoolet::client::Client;
 use zoolet::server::Server;
 use zoolet::server::storage::{
@@ -60,12 +63,20 @@ fn sizes() -> Sizes {
 
 fn main() {
     let sizes = Arc::new(sizes());
+    let only: Vec<_> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();
+    let wants = move |name: &str| only.is_empty() || only.iter().any(|only| only == name);
     let runtime = Runtime::new().expect("a runtime");
     // In a task, as the clients of a program are.
     let measured = runtime.spawn(async move {
-        one_write(&sizes).await;
-        synced_writes(&sizes).await;
-        large_tree(&sizes).await;
+        if wants("one") {
+            one_write(&sizes).await;
+        }
+        if wants("many") {
+            synced_writes(&sizes).await;
+        }
+        if wants("snapshot") {
+            large_tree(&sizes).await;
+        }
     });
     runtime.block_on(measured).expect("it does not panic");
 }
@@ -136,6 +147,42 @@ impl Bare {
     }
 }
 
+/// A task that writes and syncs when another wakes it, and wakes that one then.
+struct SyncingTask {
+    asked: Arc<Notify>,
+    done: Arc<Notify>,
+    task: JoinHandle<()>,
+}
+
+impl SyncingTask {
+    fn start(record: Vec<u8>) -> Self {
+        let (asked, done) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (of_asked, of_done) = (Arc::clone(&asked), Arc::clone(&done));
+        let task = tokio::spawn(async move {
+            let mut bare = Bare::new(Zeros::Written);
+            loop {
+                of_asked.notified().await;
+                bare.write(&record);
+                of_done.notify_one();
+            }
+        });
+        Self { asked, done, task }
+    }
+
+    async fn write(&self) -> Duration {
+        let begin = Instant::now();
+        self.asked.notify_one();
+        self.done.notified().await;
+        begin.elapsed()
+    }
+}
+
+impl Drop for SyncingTask {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 async fn start_counted(directory: &Path, disk: &Counting) -> Server {
     let disk = Arc::new(disk.clone());
     // No snapshot is taken meanwhile.
@@ -153,11 +200,16 @@ async fn one_write(sizes: &Sizes) {
     let before = disk.counts().1;
     client.set("/0", DATA).await.expect("it is there");
     let record = vec![7; (disk.counts().1 - before) as usize];
-    let (mut ours, mut of_holes, mut of_written) = (Vec::new(), Vec::new(), Vec::new());
+    let syncing = SyncingTask::start(record.clone());
+    let mut ours = Vec::new();
+    let (mut of_holes, mut of_written, mut of_task) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..sizes.rounds {
         ours.extend(latencies(&client, |done| done < sizes.writes).await);
         of_holes.extend((0..sizes.writes).map(|_| holes.write(&record)));
         of_written.extend((0..sizes.writes).map(|_| written.write(&record)));
+        for _ in 0..sizes.writes {
+            of_task.push(syncing.write().await);
+        }
     }
     server.shutdown().await;
     let told = |latencies: &[Duration]| {
@@ -168,10 +220,14 @@ async fn one_write(sizes: &Sizes) {
         percentile(&ours, percent).as_secs_f64() / percentile(bare, percent).as_secs_f64()
     };
     tell(&format!("one client, one synced write after the other: {}", told(&ours)));
-    for (name, bare) in [("with holes", &of_holes), ("of written zeros", &of_written)] {
+    let floors = [
+        ("the disk alone, as many bytes into a file with holes", &of_holes),
+        ("the disk alone, as many bytes into a file of written zeros", &of_written),
+        ("the same by a task that another wakes and waits for", &of_task),
+    ];
+    for (name, bare) in floors {
         tell(&format!(
-            "the disk alone, as many bytes into a file {name}: {}; the client's p50 is {:.2} times as long, \
-             its p99 {:.2} times",
+            "{name}: {}; the client's p50 is {:.2} times as long, its p99 {:.2} times",
             told(bare),
             times(bare, 50),
             times(bare, 99)
