@@ -7,15 +7,17 @@
 //!
 //! The znodes have 100 bytes of data, a thousand below each parent. Server and client run on one
 //! thread. The connection is in process and is cut for each resync. The pause before the client
-//! connects again is not counted: the clock by which it waits goes on at once.
+//! connects again is not counted.
 
 #![allow(missing_docs, reason = "what criterion's macro makes has no docs")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
 use zoolet::client::Client;
+use zoolet::protocol::{Dial, Dialing};
 use zoolet::recipes::{CacheEvent, CuratorCache};
 use zoolet_benches::filled::fill;
 use zoolet_benches::{runtime, server, sizes, tell};
@@ -30,7 +32,8 @@ fn caches(criterion: &mut Criterion) {
         let runtime = runtime();
         let server = runtime.block_on(server());
         let counting = Counting::new(server.dialer());
-        let connecting = Client::connect(counting.clone());
+        let timed = Timed::new(&counting);
+        let connecting = Client::connect(timed.clone());
         let client = runtime.block_on(connecting).expect("the server is there");
         runtime.block_on(fill(&client, znodes));
         group.bench_function(BenchmarkId::new("fill", znodes), |b| {
@@ -40,7 +43,7 @@ fn caches(criterion: &mut Criterion) {
         counting.take_requests();
         group.bench_function(BenchmarkId::new("resync", znodes), |b| {
             b.iter_custom(|count| {
-                (0..count).map(|_| runtime.block_on(resync(&cache, &client, &counting))).sum()
+                (0..count).map(|_| runtime.block_on(resync(&cache, &client, &timed))).sum()
             });
         });
         let requests = counting.take_requests();
@@ -49,18 +52,37 @@ fn caches(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Connects through another dialer, and notes when it did so last.
+#[derive(Debug, Clone)]
+struct Timed {
+    dialer: Counting,
+    dialed: Arc<Mutex<Instant>>,
+}
+
+impl Timed {
+    fn new(dialer: &Counting) -> Self {
+        Self { dialer: dialer.clone(), dialed: Arc::new(Mutex::new(Instant::now())) }
+    }
+}
+
+impl Dial for Timed {
+    fn dial(&self) -> Dialing {
+        *self.dialed.lock().expect("no holder of the mutex panics") = Instant::now();
+        self.dialer.dial()
+    }
+}
+
 async fn filled(client: &Client) -> CuratorCache {
     let cache = CuratorCache::builder(client, "/").bytes_max(4 << 30).start().expect("a path");
     cache.initialized().await.expect("it has memory");
     cache
 }
 
-/// Cuts the connection, and waits until the cache is the tree again.
-async fn resync(cache: &CuratorCache, client: &Client, counting: &Counting) -> Duration {
+/// Cuts the connection, and waits until the cache is the tree again. Returns how long that took after the
+/// client connected again.
+async fn resync(cache: &CuratorCache, client: &Client, timed: &Timed) -> Duration {
     let mut events = cache.events();
-    tokio::time::pause();
-    counting.cut();
-    let start = Instant::now();
+    timed.dialer.cut();
     drop(client.sync("/").send());
     loop {
         match events.next().await {
@@ -69,9 +91,7 @@ async fn resync(cache: &CuratorCache, client: &Client, counting: &Counting) -> D
             Err(error) => panic!("{error}"),
         }
     }
-    let time = start.elapsed();
-    tokio::time::resume();
-    time
+    timed.dialed.lock().expect("no holder of the mutex panics").elapsed()
 }
 
 criterion_group!(benches, caches);
