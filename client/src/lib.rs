@@ -94,7 +94,7 @@ pub use self::error::Error;
 pub use self::four_letter::{FourLetterWord, WordAnswer};
 pub use self::hosts::Hosts;
 pub use self::operation::{Operation, Sent};
-use self::operation::{Reading, RequestSubject, read_reply, reply_reader};
+use self::operation::{Reading, Subject, read_reply, reply_reader};
 pub use self::reads::Watched;
 pub use self::retry::RetryPolicy;
 use self::root::Root;
@@ -295,12 +295,16 @@ impl Client {
         let call = Call::new(OpCode::CLOSE_SESSION);
         let answer = Answer(Arc::clone(&call));
         self.shared().with(|session, now| session.close(call, now));
-        let about = RequestSubject::Path(String::new());
         match answer.await {
             Outcome::Closed => Ok(()),
             outcome => {
                 let reader = reply_reader!(Response::Empty => ());
-                read_reply(outcome, OpCode::CLOSE_SESSION, &about, Reading::Reply(reader))
+                read_reply(
+                    outcome,
+                    OpCode::CLOSE_SESSION,
+                    Subject::Path(""),
+                    Reading::Reply(reader),
+                )
             }
         }
     }

@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use zoolet_protocol::{
-    DecodeError, DecodeFault, ErrorCode, OpCode, RawPath, ReplyHeader, Request, Response,
-    SessionId, ZPath,
+    DecodeError, DecodeFault, ErrorCode, MultiOp, OpCode, RawPath, ReplyHeader, Request, Response,
+    SessionId, Write, ZPath,
 };
 
 use super::Client;
@@ -90,28 +90,62 @@ pub(crate) enum RequestSubject {
     Path(String),
     /// The operations of a multi.
     Ops(Vec<(OpCode, RawPath)>),
+    /// The operations of a multi, whose paths are the same in the request.
+    OpsOfRequest,
 }
 
 impl RequestSubject {
-    fn path(&self) -> String {
+    /// The subject of a request that has these operations, if it is a multi.
+    fn with<'a>(&'a self, ops: &'a [MultiOp]) -> Subject<'a> {
         match self {
-            Self::Path(path) => path.clone(),
-            Self::Ops(ops) => ops.first().map(|(_, path)| path.to_string()).unwrap_or_default(),
+            Self::Path(path) => Subject::Path(path),
+            Self::Ops(named) => Subject::Ops(named),
+            Self::OpsOfRequest => Subject::MultiOps(ops),
+        }
+    }
+}
+
+/// A [`RequestSubject`] that is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Subject<'a> {
+    Path(&'a str),
+    Ops(&'a [(OpCode, RawPath)]),
+    MultiOps(&'a [MultiOp]),
+}
+
+impl Subject<'_> {
+    fn path(self) -> String {
+        match (self, self.op(0)) {
+            (Self::Path(path), _) => path.to_owned(),
+            (_, op) => op.map(|(_, path)| path.to_string()).unwrap_or_default(),
+        }
+    }
+
+    /// An operation of a multi.
+    fn op(&self, index: usize) -> Option<(OpCode, &RawPath)> {
+        match self {
+            Self::Path(_) => None,
+            Self::Ops(ops) => ops.get(index).map(|(op, path)| (*op, path)),
+            Self::MultiOps(ops) => ops.get(index).map(|op| (op.op_code(), op.path())),
         }
     }
 
     /// The error of a multi that was refused because of one operation.
-    fn refused_at(&self, index: usize, multi: OpCode, code: ErrorCode) -> Error {
-        let refused = match self {
-            Self::Ops(ops) => ops.get(index),
-            Self::Path(_) => None,
-        };
-        match refused {
+    fn refused_at(self, index: usize, multi: OpCode, code: ErrorCode) -> Error {
+        match self.op(index) {
             Some((op, path)) => {
-                Error::Refused { op: *op, path: path.to_string(), code, index: Some(index) }
+                Error::Refused { op, path: path.to_string(), code, index: Some(index) }
             }
             None => Error::Refused { op: multi, path: self.path(), code, index: Some(index) },
         }
+    }
+}
+
+/// The operations of a request, if it is a multi.
+fn multi_ops(request: Option<&Request>) -> &[MultiOp] {
+    match request {
+        Some(Request::Write(Write::Multi(ops))) => ops,
+        _ => &[],
     }
 }
 
@@ -151,12 +185,16 @@ impl<T> fmt::Debug for Operation<T> {
         let op = self.request.as_ref().map(Request::op_code);
         f.debug_struct("Operation")
             .field("op", &op)
-            .field("path", &self.about.path())
+            .field("path", &self.subject().path())
             .finish_non_exhaustive()
     }
 }
 
 impl<T> Operation<T> {
+    fn subject(&self) -> Subject<'_> {
+        self.about.with(multi_ops(self.request.as_ref().ok()))
+    }
+
     /// Sends the request in this session or not at all: if the session is over, the call fails with
     /// [`Error::SessionExpired`].
     pub fn in_session(mut self, session: SessionId) -> Self {
@@ -238,7 +276,11 @@ impl<T> Operation<T> {
     }
 
     fn into_sent(self, submitted: Result<(Answer, bool), Error>) -> Sent<T> {
-        let Self { client, about, reading, localize, .. } = self;
+        let Self { client, request, about, reading, localize, .. } = self;
+        let ops = match request {
+            Ok(Request::Write(Write::Multi(ops))) => ops,
+            _ => Vec::new(),
+        };
         let is_waiting = submitted.as_ref().is_ok_and(|(_, is_waiting)| *is_waiting);
         let unwritten = Unwritten(is_waiting.then(|| Arc::clone(client.shared())));
         let answer = submitted.map(|(answer, _)| answer);
@@ -247,6 +289,7 @@ impl<T> Operation<T> {
             answer,
             unwritten,
             about,
+            ops,
             reading,
             localize: localize.map(|localize| (client, localize)),
         }
@@ -256,7 +299,7 @@ impl<T> Operation<T> {
     async fn once(&self, watch: Option<WatchRegistration>) -> Result<T, Error> {
         let (answer, _) = self.submit(watch, Vec::new(), None)?;
         let op = answer.0.op;
-        let answer = read_reply(answer.await, op, &self.about, self.reading)?;
+        let answer = read_reply(answer.await, op, self.subject(), self.reading)?;
         // Without a namespace the paths are the same.
         let localize = self.localize.filter(|_| !self.client.root.is_empty());
         Ok(match localize {
@@ -305,6 +348,8 @@ pub struct Sent<T> {
     answer: Result<Answer, Error>,
     unwritten: Unwritten,
     about: RequestSubject,
+    /// Those of a multi.
+    ops: Vec<MultiOp>,
     reading: Reading<T>,
     localize: Option<(Client, Localize<T>)>,
 }
@@ -326,7 +371,7 @@ impl<T> fmt::Debug for Sent<T> {
         let op = self.answer.as_ref().map(|answer| answer.0.op);
         f.debug_struct("Sent")
             .field("op", &op)
-            .field("path", &self.about.path())
+            .field("path", &self.about.with(&self.ops).path())
             .finish_non_exhaustive()
     }
 }
@@ -343,7 +388,7 @@ impl<T> Future for Sent<T> {
         };
         let op = answer.0.op;
         let outcome = ready!(Pin::new(answer).poll(context));
-        let answer = read_reply(outcome, op, &this.about, this.reading);
+        let answer = read_reply(outcome, op, this.about.with(&this.ops), this.reading);
         Poll::Ready(match &this.localize {
             Some((client, localize)) => answer.map(|answer| localize(client, answer)),
             None => answer,
@@ -354,7 +399,7 @@ impl<T> Future for Sent<T> {
 pub(crate) fn read_reply<T>(
     outcome: Outcome,
     op: OpCode,
-    about: &RequestSubject,
+    about: Subject<'_>,
     reading: Reading<T>,
 ) -> Result<T, Error> {
     let (header, body) = match outcome {

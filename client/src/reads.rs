@@ -12,7 +12,7 @@ use zoolet_protocol::{
 use super::call::{Answer, Call};
 use super::error::Error;
 use super::operation::{
-    Operation, Reading, ReplyReader, RequestSubject, Sent, UnexpectedReply, read_reply,
+    Operation, Reading, ReplyReader, RequestSubject, Sent, Subject, UnexpectedReply, read_reply,
     reply_reader,
 };
 use super::session::WatchRegistration;
@@ -208,9 +208,8 @@ impl Client {
         let call = Call::new(OpCode::AUTH);
         let answer = Answer(Arc::clone(&call));
         self.shared().with(|session, now| session.authenticate(auth, call, now));
-        let about = RequestSubject::Path(String::new());
         let reading = Reading::Reply(reply_reader!(Response::Empty => ()));
-        read_reply(answer.await, OpCode::AUTH, &about, reading)
+        read_reply(answer.await, OpCode::AUTH, Subject::Path(""), reading)
     }
 
     /// Watches all changes of a znode and of its list of children, or, with

@@ -88,8 +88,11 @@ impl Client {
     }
 
     fn multi_with<T>(&self, ops: Vec<MultiOp>, reading: Reading<T>) -> Operation<T> {
-        let about =
-            RequestSubject::Ops(ops.iter().map(|op| (op.op_code(), op.path().clone())).collect());
+        let named = |op: &MultiOp| (op.op_code(), op.path().clone());
+        let about = match self.root.is_empty() {
+            true => RequestSubject::OpsOfRequest,
+            false => RequestSubject::Ops(ops.iter().map(named).collect()),
+        };
         let ops = ops.into_iter().map(|op| self.below_root(op)).collect();
         self.prepared_with(about, reading, Ok(Request::Write(Write::Multi(ops))))
     }
