@@ -28,7 +28,7 @@ use super::outbox::Outgoing;
 use super::registry::{Liveness, Peer, Registry};
 use super::session_ids::{first_session, time_of_ids};
 use super::state::{LockHeld, State};
-use super::stats::{ServerStats, bytes_of};
+use super::stats::{EventCounts, ServerStats, bytes_of};
 use super::throttle::Throttle;
 use super::turn::SoFar;
 use super::warnings::Warnings;
@@ -120,6 +120,13 @@ impl Drop for Wakers {
 struct EventPeers<'a> {
     requester: Option<&'a Peer>,
     last: Option<Arc<Peer>>,
+}
+
+/// What the events of a transaction have in common.
+struct Delivery<'a> {
+    audience: Audience,
+    peers: EventPeers<'a>,
+    counts: EventCounts,
 }
 
 impl EventPeers<'_> {
@@ -513,11 +520,15 @@ impl Engine {
         }
         let effects = state.core.apply_decided(decided);
         self.stats.commits.add(1);
-        let mut audience = Audience::default();
-        let mut peers = EventPeers { requester: peer, last: None };
+        let mut delivery = Delivery {
+            audience: Audience::default(),
+            peers: EventPeers { requester: peer, last: None },
+            counts: EventCounts::default(),
+        };
         for fired in &effects.events {
-            self.deliver(state.lock_held(), effects.zxid, fired, &mut audience, &mut peers, wakers);
+            self.deliver(state.lock_held(), effects.zxid, fired, &mut delivery, wakers);
         }
+        delivery.counts.tell(&self.stats);
         if wakers.len() > 0 {
             self.stats.clients_woken.add(wakers.len() as u64);
         }
@@ -533,10 +544,10 @@ impl Engine {
         held: LockHeld<'_>,
         zxid: Zxid,
         fired: &FiredEvent,
-        audience: &mut Audience,
-        peers: &mut EventPeers<'_>,
+        delivery: &mut Delivery<'_>,
         wakers: &mut Wakers,
     ) {
+        let Delivery { audience, peers, counts } = delivery;
         let mut frame = encode_event(zxid, &fired.event);
         let is_public = audience.is_everyone(fired);
         self.count_watches(fired);
@@ -548,7 +559,7 @@ impl Engine {
             let Some(peer) = peers.find(*receiver, &self.registry) else { continue };
             if is_public || audience.includes(fired, *receiver, || peer.identities()) {
                 let message = Message::Event(frame);
-                wakers.add(peer.push(held, Outgoing { after: zxid, message }));
+                wakers.add(peer.push_event(held, Outgoing { after: zxid, message }, counts));
             }
         }
     }

@@ -18,9 +18,9 @@ use zoolet_protocol::SessionId;
 
 use super::expiries::{Expiries, Turn};
 use super::message::Message;
-use super::outbox::{Outbox, Outgoing};
+use super::outbox::{Outbox, Outgoing, Overflow};
 use super::state::LockHeld;
-use super::stats::ConnectionStats;
+use super::stats::{ConnectionStats, EventCounts};
 use crate::limits::REGISTRY_PARTS;
 
 /// Where a client has come in.
@@ -96,7 +96,22 @@ impl Peer {
     /// released the lock.
     pub(super) fn push(&self, held: LockHeld<'_>, outgoing: Outgoing) -> Option<Waker> {
         let sent = |message: &Message, bytes| self.stats.message_sent(message, bytes);
-        match self.outbox.push(held, outgoing, sent) {
+        self.cut_on_overflow(self.outbox.push(held, outgoing, sent))
+    }
+
+    /// As [`Peer::push`], for one of the events of a transaction, which are counted together.
+    pub(super) fn push_event(
+        &self,
+        held: LockHeld<'_>,
+        outgoing: Outgoing,
+        counts: &mut EventCounts,
+    ) -> Option<Waker> {
+        let sent = |_: &Message, bytes| counts.event_sent(&self.stats, bytes);
+        self.cut_on_overflow(self.outbox.push(held, outgoing, sent))
+    }
+
+    fn cut_on_overflow(&self, pushed: Result<Option<Waker>, Overflow>) -> Option<Waker> {
+        match pushed {
             Ok(receiver) => receiver,
             Err(overflow) => {
                 self.stats.server.outboxes_overflowed.add(1);

@@ -2,7 +2,8 @@
 //!
 //! - `connection` is what is counted for one connection, `operations` for one operation.
 //! - `namespaces` is what is counted for one top-level znode.
-//! - `turn` is what the requests of one turn count; they tell it together, before their replies leave.
+//! - `turn` is what the requests of one turn count; they tell it together, before their replies leave. So
+//!   do the events of one transaction, before their receivers are woken.
 //!
 //! Numbers are read one at a time, so a report may show a request that is counted in one of them and
 //! not yet in another.
@@ -21,7 +22,7 @@ use zoolet_protocol::Xid;
 pub(crate) use self::connection::{ConnectionStats, LastRequest};
 pub(crate) use self::namespaces::{NamespaceCounters, Namespaces, bytes_of};
 pub(crate) use self::operations::{Operations, four_letters};
-pub(crate) use self::turn::TurnCounts;
+pub(crate) use self::turn::{EventCounts, TurnCounts};
 use crate::engine::message::Message;
 use crate::measure::{Counter, Spread, Summarised, Summary, Window};
 use crate::storage::stats::StorageStats;

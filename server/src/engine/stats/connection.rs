@@ -17,7 +17,7 @@ pub(crate) struct ConnectionStats {
     /// Counted under the lock of the connection, as is `latency`.
     pub(crate) received: Tally,
     /// The messages that entered the outbox, counted under its lock.
-    pushed: Tally,
+    pub(super) pushed: Tally,
     /// The replies that did not, counted under the lock of the connection.
     pub(super) passed: Tally,
     pub(crate) latency: Latency,

@@ -2,6 +2,7 @@
 
 use zoolet_protocol::{OpCode, Xid};
 
+use super::ServerStats;
 use super::connection::{ConnectionStats, LastRequest};
 use super::namespaces::LastNamespace;
 use super::operations::is_update;
@@ -91,5 +92,30 @@ impl TurnCounts {
             stats.note_last(&last);
         }
         self.namespace.tell();
+    }
+}
+
+/// What the events of a transaction count, which are pushed under one lock.
+#[derive(Debug, Default)]
+pub(crate) struct EventCounts {
+    events: u64,
+    bytes: u64,
+}
+
+impl EventCounts {
+    /// Counts an event that enters an outbox, with the bytes of its frame.
+    pub(crate) fn event_sent(&mut self, stats: &ConnectionStats, bytes: usize) {
+        stats.pushed.add(1);
+        self.events += 1;
+        self.bytes += bytes as u64;
+        stats.server.response_sizes.record(bytes);
+    }
+
+    /// Adds everything to the numbers that reports show.
+    pub(crate) fn tell(&self, server: &ServerStats) {
+        if self.events > 0 {
+            server.sent.add(self.events);
+            server.watch_bytes.add(self.bytes);
+        }
     }
 }
