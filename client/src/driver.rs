@@ -184,12 +184,15 @@ impl Shared {
         is_left
     }
 
-    /// Acts on the session where that sends nothing.
-    pub(crate) fn update<T>(self: &Arc<Self>, act: impl FnOnce(&mut Session, Instant) -> T) -> T {
+    /// Acts on the claims of the session, which sends nothing.
+    pub(crate) fn update_claims<T>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&mut Session, Instant) -> T,
+    ) -> T {
         let mut inner = self.inner.lock();
         let result = act(&mut inner.session, now());
         // The task may be about to sleep for longer.
-        if let Some(next) = inner.session.poll_timeout()
+        if let Some(next) = inner.session.claims_due()
             && inner.due.is_none_or(|due| next < due)
         {
             self.changed.notify_one();
@@ -470,7 +473,7 @@ impl Inner {
 
     /// Sends and receives until there is nothing more, and returns how many frames came. An event proves
     /// nothing, so that the clock is not read for it where an earlier moment is known: `now`, or when the
-    /// reply before it came.
+    /// reply before it came, or over a local transport when anything came last.
     fn exchange(
         &mut self,
         context: &mut Context<'_>,
@@ -490,7 +493,8 @@ impl Inner {
                 Poll::Ready(some) => are_all = some == Received::All,
             }
             received += frames.0.len();
-            let mut last_read = now.take();
+            let last_received = || self.session.last_received();
+            let mut last_read = now.take().or_else(|| transport.is_local().then(last_received));
             while let Some(frame) = frames.0.pop_front() {
                 let known = last_read.filter(|_| is_event(&frame));
                 let now = *last_read.insert(known.unwrap_or_else(clock::now));
