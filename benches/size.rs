@@ -82,6 +82,10 @@ fn main() {
     if wants("restart") {
         runtime.block_on(restart(sizes.sessions));
     }
+    if wants("expiry") {
+        // The last, since others would get the memory that it frees.
+        merge(sizes.expiring * FREED);
+    }
 }
 
 async fn server(tick_ms: u32) -> Server {
@@ -225,11 +229,6 @@ async fn expiry(sizes: &Sizes) {
     tell(&format!("{most} sessions with an ephemeral each expire within {took:.1?}"));
     tell(&format!("a write or a read of four other clients meanwhile: {}", times.text()));
     tell(&format!("of one client before: {}", quiet.times.text()));
-    let freed = sizes.expiring * FREED;
-    tell(&format!(
-        "{freed} small blocks are freed without a server, and one of 4 KiB is asked for, which takes {:.1?}",
-        merged(freed)
-    ));
 }
 
 /// How many blocks the expiry of a session with an ephemeral frees, as callgrind counts them.
@@ -238,14 +237,17 @@ const FREED: usize = 10;
 /// The floor of the longest request: as many small blocks are freed as by the sessions, and the next
 /// larger one waits until the allocator has merged them. Half of them are as long as a path, and half as
 /// an entry of a table.
-fn merged(blocks: usize) -> Duration {
+fn merge(blocks: usize) {
     let lengths = [48, 96].into_iter().cycle();
     let held: Vec<_> = lengths.take(blocks).map(|length| vec![1_u8; length]).collect();
     // As sessions do, which began one after the other.
     held.into_iter().for_each(drop);
     let begin = Instant::now();
     drop(black_box(Vec::<u8>::with_capacity(4 << 10)));
-    begin.elapsed()
+    let took = begin.elapsed();
+    tell(&format!(
+        "{blocks} small blocks are freed without a server, and one of 4 KiB is asked for, which takes {took:.1?}"
+    ));
 }
 
 /// Files that only [`Server::take_snapshot`] makes snapshots of.
