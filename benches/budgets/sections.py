@@ -235,7 +235,8 @@ def size(run):
     run.section("a million sessions, ten million watches, 100,000 sessions that expire at once (suite size)")
     # With real-time priority, so that the longest wait is none for the processor.
     real_time = ["chrt", "-f", "1"] if os.geteuid() == 0 else []
-    print_of(real_time + suite(SUITES["size"]) + ["--", "expiry", "sessions", "watches"], "result: ")
+    print_of(real_time + suite(SUITES["size"]) + ["--", "expiry"], "result: ")
+    print_of(suite(SUITES["size"]) + ["--", "sessions", "watches"], "result: ")
 
 
 def print_of(command, prefix, marker=""):
