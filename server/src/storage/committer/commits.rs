@@ -19,7 +19,8 @@
 //! After it has served one client that was alone, the task comes back by itself once its worker has
 //! nothing else to do, and is not woken by what that client sends next. A worker runs only three tasks
 //! one after the other because each has woken the next. Then it wakes another worker for the fourth, which
-//! takes longer than anything else that the two do beside the sync.
+//! takes longer than anything else that the two do beside the sync. If the worker has other tasks to run
+//! first (`LOG_COME_BACK_TIME_MAX`), the task is woken as before.
 //!
 //! The task has another duty, as the *replier*: where many tasks wait for a sync of the thread, and more
 //! records wait for the next one, it wakes them while the thread writes. In process, who wakes a client

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use tokio::time::Instant;
 use zoolet_core::Txn;
 
 use super::{Batch, Since, Work};
+use crate::clock::now;
 use crate::limits::{
-    LOG_BATCH_BYTES_MAX, LOG_INLINE_ROUNDS_MIN, LOG_INLINE_TIME_MAX, LOG_WATCH_IDLE_TICKS,
-    LOG_WATCH_TICK,
+    LOG_BATCH_BYTES_MAX, LOG_COME_BACK_PAUSE_ROUNDS, LOG_COME_BACK_TIME_MAX, LOG_INLINE_ROUNDS_MIN,
+    LOG_INLINE_TIME_MAX, LOG_WATCH_IDLE_TICKS, LOG_WATCH_TICK,
 };
 use crate::storage::durable::Durable;
 use crate::storage::log_writer::encode_log_record;
@@ -49,6 +51,10 @@ struct Waiting {
     comes_back_on: Option<ThreadId>,
     /// Whether it had come back when it last looked for work.
     has_come_back: bool,
+    /// When something was appended for the task to find when it comes back.
+    left_at: Option<Instant>,
+    /// How many rounds of one client pass before the task comes back by itself again.
+    rounds_without: u32,
     /// How many of the last rounds were quick, one after the other.
     quick_rounds: u32,
     /// Whether the thread watches the task.
@@ -168,6 +174,7 @@ impl Queue {
                 // Another thread does not know when the task's worker has nothing else to do.
                 let comes_back = waiting.comes_back_on == Some(thread::current().id());
                 let task = (!comes_back).then(|| task.clone());
+                waiting.left_at = comes_back.then(now);
                 waiting.asked = Some(Asked::Task);
                 if !waiting.is_watched {
                     waiting.is_watched = true;
@@ -213,6 +220,8 @@ impl Queue {
                     // next writes, each of which would wait as long.
                     Tick::IsLate => {
                         waiting.quick_rounds = 0;
+                        waiting.left_at = None;
+                        waiting.rounds_without = LOG_COME_BACK_PAUSE_ROUNDS;
                         self.ask_thread(&mut waiting);
                     }
                     Tick::Hangs => return Next::Unblock,
@@ -225,6 +234,10 @@ impl Queue {
     pub(super) fn take_as_task(&self) -> Option<VecDeque<Work>> {
         let mut waiting = self.waiting.lock();
         waiting.has_come_back = waiting.comes_back_on.take().is_some();
+        let waited = waiting.left_at.take().map(|at| now().saturating_duration_since(at));
+        if waited.is_some_and(|waited| waited > LOG_COME_BACK_TIME_MAX) {
+            waiting.rounds_without = LOG_COME_BACK_PAUSE_ROUNDS;
+        }
         let is_asked = !waiting.is_busy && waiting.asked == Some(Asked::Task);
         (is_asked && !waiting.work.is_empty()).then(|| self.take(&mut waiting))
     }
@@ -267,7 +280,9 @@ impl Queue {
         if !waiting.work.is_empty() || waiting.is_closed {
             self.ask_thread(&mut waiting);
         }
-        let comes_back = can_come_back && waiting.asked.is_none() && !waiting.has_come_back;
+        let can_come_back = can_come_back && waiting.asked.is_none();
+        let comes_back = can_come_back && !waiting.has_come_back && waiting.rounds_without == 0;
+        waiting.rounds_without -= u32::from(can_come_back && waiting.rounds_without > 0);
         waiting.comes_back_on = comes_back.then(|| thread::current().id());
         comes_back
     }
@@ -389,6 +404,30 @@ mod tests {
         assert!(queue.take_as_task().is_none(), "it came back, and there was nothing to do");
         append(&queue, Zxid(8), 1);
         assert_eq!(task.0.load(Ordering::Relaxed), 5, "it does not come back by itself any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_whose_worker_had_other_tasks_to_run_does_not_come_back_for_a_while() {
+        let (queue, task) = queue_with_task();
+        for (zxid, waited) in [(1, LOG_COME_BACK_TIME_MAX), (3, LOG_COME_BACK_TIME_MAX * 2)] {
+            for zxid in [zxid, zxid + 1].map(Zxid) {
+                append(&queue, zxid, 1);
+                tokio::time::advance(waited).await;
+                assert!(queue.take_as_task().is_some());
+                assert_eq!(queue.carried_out(Duration::ZERO, true), zxid.0 % 2 == 1, "{zxid}");
+            }
+        }
+        let woken = task.0.load(Ordering::Relaxed);
+        let rounds = i64::from(LOG_COME_BACK_PAUSE_ROUNDS) - 1;
+        for zxid in (0..rounds).map(|round| Zxid(5 + round)) {
+            append(&queue, zxid, 1);
+            assert!(queue.take_as_task().is_some());
+            assert!(!queue.carried_out(Duration::ZERO, true), "{zxid}");
+        }
+        assert_eq!(task.0.load(Ordering::Relaxed) as i64, woken as i64 + rounds);
+        append(&queue, Zxid(5 + rounds), 1);
+        assert!(queue.take_as_task().is_some());
+        assert!(queue.carried_out(Duration::ZERO, true), "it comes back again");
     }
 
     #[test]
