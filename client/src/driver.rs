@@ -184,15 +184,12 @@ impl Shared {
         is_left
     }
 
-    /// Acts on the claims of the session, which sends nothing.
-    pub(crate) fn update_claims<T>(
-        self: &Arc<Self>,
-        act: impl FnOnce(&mut Session, Instant) -> T,
-    ) -> T {
+    /// Acts on the session where that sends nothing.
+    pub(crate) fn update<T>(self: &Arc<Self>, act: impl FnOnce(&mut Session, Instant) -> T) -> T {
         let mut inner = self.inner.lock();
         let result = act(&mut inner.session, now());
         // The task may be about to sleep for longer.
-        if let Some(next) = inner.session.claims_due()
+        if let Some(next) = inner.session.poll_timeout()
             && inner.due.is_none_or(|due| next < due)
         {
             self.changed.notify_one();
@@ -473,7 +470,7 @@ impl Inner {
 
     /// Sends and receives until there is nothing more, and returns how many frames came. An event proves
     /// nothing, so that the clock is not read for it where an earlier moment is known: `now`, or when the
-    /// reply before it came, or over a local transport when anything came last.
+    /// reply before it came.
     fn exchange(
         &mut self,
         context: &mut Context<'_>,
@@ -493,8 +490,7 @@ impl Inner {
                 Poll::Ready(some) => are_all = some == Received::All,
             }
             received += frames.0.len();
-            let last_received = || self.session.last_received();
-            let mut last_read = now.take().or_else(|| transport.is_local().then(last_received));
+            let mut last_read = now.take();
             while let Some(frame) = frames.0.pop_front() {
                 let known = last_read.filter(|_| is_event(&frame));
                 let now = *last_read.insert(known.unwrap_or_else(clock::now));

@@ -189,7 +189,7 @@ impl SessionClient {
     fn claim_expecting(&self, path: &str, version: Expect) -> Claim {
         let path = self.client.server_path(path).into();
         let claim = |session: &mut Session, now| session.claim(self.id, path, version, now);
-        self.claimed(self.client.shared().update_claims(claim))
+        self.claimed(self.client.shared().update(claim))
     }
 
     /// As [`SessionClient::claim`], if [`SessionClient::is_proven_ahead`]; `None` otherwise. Both are of
@@ -203,7 +203,7 @@ impl SessionClient {
             let is_proven = session.is_proven_ahead(self.id, now);
             is_proven.then(|| session.claim(self.id, path, Expect::Any, now))
         };
-        self.client.shared().update_claims(claim).map(|claimed| self.claimed(claimed))
+        self.client.shared().update(claim).map(|claimed| self.claimed(claimed))
     }
 
     fn claimed(&self, (id, claimed): (ClaimId, Arc<ClaimedZnode>)) -> Claim {

@@ -594,11 +594,6 @@ impl Session {
         phase.into_iter().chain(queued).chain(self.proof.suspension_read_due()).min()
     }
 
-    /// When anything came last from the server.
-    pub(crate) fn last_received(&self) -> Instant {
-        self.last_received
-    }
-
     /// When to ping, if the next check is sent at `check`.
     fn ping_at(&self, check: Option<Instant>) -> Instant {
         let at = self.last_sent + (self.timeout / 3).min(PING_INTERVAL_MAX);

@@ -56,12 +56,6 @@ impl Session {
         self.proof.end_claim(id);
     }
 
-    /// As [`Session::poll_timeout`], only for what depends on the claims.
-    pub(crate) fn claims_due(&self) -> Option<Instant> {
-        let check = self.proof.check_at().filter(|_| self.phase == Phase::Connected);
-        check.into_iter().chain(self.proof.suspension_read_due()).min()
-    }
-
     /// Sends the multi that checks the claimed znodes.
     pub(super) fn send_check(&mut self, now: Instant) {
         let Some((request, checks)) = self.proof.check() else { return };
