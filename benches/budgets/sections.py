@@ -223,7 +223,27 @@ def in_process(run):
     run.section("in process: acquire and release, and to the next of 10, 100, 1,000, beside a wake-up in that line (suite handoff)")
     rows = r"floor/wake-up|acquire and release/mutex/in process|in process/(mutex|wake-up in this line)/(10|100|1000)$"
     quick = ["--noplot", "--warm-up-time", "0.3", "--measurement-time", "1", "--nresamples", "2000"]
-    print_of(suite(SUITES["in-process"]) + ["--", rows, *quick], "", "time:")
+    rounds = [nanoseconds(output(suite(SUITES["in-process"]) + ["--", rows, *quick])) for _ in range(MORE_ROUNDS)]
+    for name in rounds[0]:
+        times = [times[name] for times in rounds]
+        say("%-70s %7.3f us (%s)" % (name, statistics.median(times) / 1000, " ".join("%.3f" % (ns / 1000) for ns in times)))
+    wake_up = "handoff: floor/wake-up of a task"
+    for name in rounds[0]:
+        if "/mutex/1" in name:
+            wake_ups = statistics.median(times[name] / times[wake_up] for times in rounds)
+            say("%s: %.1f wake-ups of a task, the median of the rounds" % (name, wake_ups))
+
+
+def nanoseconds(text):
+    """The times that criterion estimates, by name; the name has a line of its own if it is long."""
+    units = {"ns": 1, "µs": 1e3, "ms": 1e6}
+    times, before = {}, ""
+    for line in text.splitlines():
+        found = re.match(r"(.*?)\s+time:\s+\[\S+ \S+ (\S+) (\S+) \S+ \S+\]", line)
+        if found:
+            times[found[1].strip() or before.strip()] = float(found[2]) * units[found[3]]
+        before = line
+    return times
 
 
 def durable(run):
@@ -239,15 +259,15 @@ def size(run):
     print_of(suite(SUITES["size"]) + ["--", "sessions", "watches"], "result: ")
 
 
-def print_of(command, prefix, marker=""):
-    """The lines of a suite that have the marker; criterion has the name on a line of its own if it is long."""
-    output = subprocess.run(command, check=True, capture_output=True, text=True, cwd=peers.ROOT).stdout
-    before = ""
-    for line in output.splitlines():
-        if line.startswith(prefix) and marker in line:
-            name = before.strip() + " " if line.startswith(" ") else ""
-            say(name + line[len(prefix):].strip())
-        before = line
+def output(command):
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=peers.ROOT).stdout
+
+
+def print_of(command, prefix):
+    """The lines of a suite that begin so."""
+    for line in output(command).splitlines():
+        if line.startswith(prefix):
+            say(line[len(prefix):].strip())
 
 
 def watchers(run):
