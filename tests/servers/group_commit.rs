@@ -485,9 +485,11 @@ impl Crowd {
         self.send(0);
         until_syncing(&self.disk, 1).await;
         (1..=Self::MANY).for_each(|client| self.send(client));
-        assert!((1..=Self::MANY).all(|client| !self.has_reply(client, waker)), "it is not durable");
         self.disk.syncs.admit_one();
         until_syncing(&self.disk, 2).await;
+        // Not before: if so many waited when the first sync ended, the task would be asked to wake them then, and
+        // the thread would wake them itself after the second if the task had not begun by that time.
+        assert!((1..=Self::MANY).all(|client| !self.has_reply(client, waker)), "it is not durable");
         self.send(Self::MANY + 1);
         self.disk.syncs.admit_one();
     }
