@@ -3,8 +3,8 @@
 //! takes while a snapshot of a large tree is written.
 //!
 //! The disk alone writes to a file with holes, as ZooKeeper makes its logs, and to a file of zeros that were
-//! written before. The three take turns of a quarter of a second. The floor of one write is a task that
-//! writes to such zeros and syncs, and another that wakes it and waits for it: nothing else.
+//! written before. The floor of one write is a task that writes to such zeros and
+//! syncs, and another that wakes it and waits for it: nothing else. All take turns.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench durable -- [one] [many] [snapshot]

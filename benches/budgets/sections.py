@@ -225,8 +225,8 @@ def in_process(run):
     quick = ["--noplot", "--warm-up-time", "0.3", "--measurement-time", "1", "--nresamples", "2000"]
     rounds = [nanoseconds(output(suite(SUITES["in-process"]) + ["--", rows, *quick])) for _ in range(MORE_ROUNDS)]
     for name in rounds[0]:
-        times = [times[name] for times in rounds]
-        say("%-70s %7.3f us (%s)" % (name, statistics.median(times) / 1000, " ".join("%.3f" % (ns / 1000) for ns in times)))
+        each = [times[name] / 1000 for times in rounds]
+        say("%-70s %7.3f us (%s)" % (name, statistics.median(each), " ".join("%.3f" % us for us in each)))
     wake_up = "handoff: floor/wake-up of a task"
     for name in rounds[0]:
         if "/mutex/1" in name:

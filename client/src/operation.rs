@@ -95,7 +95,7 @@ pub(crate) enum RequestSubject {
 }
 
 impl RequestSubject {
-    /// The subject of a request that has these operations, if it is a multi.
+    /// What this is of a request with these operations, none if it is no multi.
     fn with<'a>(&'a self, ops: &'a [MultiOp]) -> Subject<'a> {
         match self {
             Self::Path(path) => Subject::Path(path),
@@ -105,7 +105,7 @@ impl RequestSubject {
     }
 }
 
-/// A [`RequestSubject`] that is read.
+/// A [`RequestSubject`], with the operations of its request if it needs them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Subject<'a> {
     Path(&'a str),
@@ -348,7 +348,7 @@ pub struct Sent<T> {
     answer: Result<Answer, Error>,
     unwritten: Unwritten,
     about: RequestSubject,
-    /// Those of a multi.
+    /// The operations of a multi, which an error may name.
     ops: Vec<MultiOp>,
     reading: Reading<T>,
     localize: Option<(Client, Localize<T>)>,

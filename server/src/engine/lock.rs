@@ -559,7 +559,7 @@ impl Engine {
             let Some(peer) = peers.find(*receiver, &self.registry) else { continue };
             if is_public || audience.includes(fired, *receiver, || peer.identities()) {
                 let message = Message::Event(frame);
-                wakers.add(peer.push_event(held, Outgoing { after: zxid, message }, counts));
+                wakers.add(peer.push_counting(held, Outgoing { after: zxid, message }, counts));
             }
         }
     }

@@ -129,7 +129,8 @@ impl Outbox {
     }
 
     /// Adds a message. The caller wakes the returned waker once it holds no lock. `sent` counts the
-    /// message and the bytes of its frame before anyone can take it.
+    /// message and the bytes of its frame before anyone can take it; the server's numbers of a transaction's
+    /// events follow before the engine's lock is released.
     ///
     /// At the limits, or with a message that is too long for a frame, the connection is cut
     /// instead, and [`Overflow`] says why.

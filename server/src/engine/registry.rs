@@ -99,8 +99,8 @@ impl Peer {
         self.cut_on_overflow(self.outbox.push(held, outgoing, sent))
     }
 
-    /// As [`Peer::push`], for one of the events of a transaction, which are counted together.
-    pub(super) fn push_event(
+    /// As [`Peer::push`], for one of the events of a transaction: the server counts them together.
+    pub(super) fn push_counting(
         &self,
         held: LockHeld<'_>,
         outgoing: Outgoing,

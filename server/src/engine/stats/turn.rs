@@ -1,4 +1,4 @@
-//! What the requests of a turn count.
+//! What the requests of a turn count, and the events of a transaction.
 
 use zoolet_protocol::{OpCode, Xid};
 
@@ -95,7 +95,7 @@ impl TurnCounts {
     }
 }
 
-/// What the events of a transaction count, which are pushed under one lock.
+/// What the events of a transaction count for the server. They are pushed under one lock.
 #[derive(Debug, Default)]
 pub(crate) struct EventCounts {
     events: u64,
