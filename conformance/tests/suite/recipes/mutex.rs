@@ -248,7 +248,10 @@ pub(crate) async fn a_waiter_behind_an_unreadable_znode_acquires_the_lock(
     mutex(&scene, &a)?.acquire().await?.release().await?;
     let unreadable = vec![Acl { permissions: Permissions::WRITE, ..Acl::open() }];
     let held = mutex(&scene, &a)?.with_acl(unreadable).acquire().await?;
-    assert!(b.get(held.path()).await.is_err_and(|error| error.is(ErrorCode::NO_AUTH)));
+    // The follower that `b` asks may not have the znode yet.
+    b.sync(held.path()).await?;
+    let read = b.get(held.path()).await;
+    assert!(read.as_ref().is_err_and(|error| error.is(ErrorCode::NO_AUTH)), "{read:?}");
     let next = waiting(&scene, &b, 2).await?;
     waits(&next).await;
     held.release().await?;
