@@ -84,6 +84,8 @@ pub(crate) struct Committer {
     /// time.
     in_background: bool,
     snapshot: Option<JoinHandle<()>>,
+    /// Whether one client alone waited for the last batch, and nothing else for the disk.
+    is_alone: bool,
     /// Held until all records are written.
     _locks: Vec<Box<dyn DirectoryLock>>,
 }
@@ -108,6 +110,7 @@ impl Committer {
             retain: config.snap_retain_count,
             is_synced,
             snapshot: None,
+            is_alone: false,
             _locks: locks,
         }
     }
@@ -123,12 +126,13 @@ impl Committer {
     pub(crate) fn carry_out_all(&mut self, queue: &Queue) {
         if let Some(work) = queue.take_now() {
             work.into_iter().for_each(|work| self.carry_out(work));
-            queue.carried_out(Duration::ZERO);
+            queue.carried_out(Duration::ZERO, false);
         }
     }
 
     /// Carries out work, unless a step has failed before: then it writes nothing more.
     fn carry_out(&mut self, work: Work) {
+        self.is_alone = false;
         if self.durable.has_failed() {
             return;
         }
@@ -157,7 +161,7 @@ impl Committer {
         self.writer.write(batch.first, &batch.records)?;
         // Messages leave without waiting for the mark, or for the numbers. If a task writes, the
         // client's task still waits for its worker.
-        self.durable.reach_before_more(batch.last);
+        self.is_alone = self.durable.reach_before_more(batch.last);
         let done = now();
         stats.durable.add(batch.since.len() as u64);
         stats.batch_size.record(batch.since.len() as u64);

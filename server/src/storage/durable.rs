@@ -97,12 +97,15 @@ impl Durable {
 
     /// Sets the durable zxid, as [`Durable::reach`] does. If many tasks wait, and more records will be
     /// written right after this, the replier wakes them: the disk does not wait for that. If it was
-    /// asked before, and has not begun since, the caller does its work.
-    pub(crate) fn reach_before_more(&self, zxid: Zxid) {
+    /// asked before, and has not begun since, the caller does its work. Returns whether one task alone was
+    /// woken, and no records waited then.
+    pub(crate) fn reach_before_more(&self, zxid: Zxid) -> bool {
         self.0.zxid.store(zxid.0, Ordering::Release);
-        if !(self.has_backlog() && self.ask_replier()) {
-            self.wake_reached();
+        let is_more = self.has_backlog();
+        if is_more && self.ask_replier() {
+            return false;
         }
+        self.wake_reached() == 1 && !is_more
     }
 
     /// Returns whether the replier will wake the tasks that wait.
@@ -139,16 +142,18 @@ impl Durable {
         }
     }
 
-    /// Wakes the tasks that waited for what is durable.
-    fn wake_reached(&self) {
+    /// Wakes the tasks that waited for what is durable, and returns how many.
+    fn wake_reached(&self) -> usize {
         let mut waiting = self.0.waiting.lock();
         let zxid = Zxid(self.0.zxid.load(Ordering::Acquire));
         self.0.progress.notify_waiters();
         let woken: Vec<_> = waiting.extract_if(.., |(wanted, _)| *wanted <= zxid).collect();
         drop(waiting);
+        let count = woken.len();
         for (_, waker) in woken {
             waker.wake();
         }
+        count
     }
 
     /// Adds to the bytes that wait to be written.

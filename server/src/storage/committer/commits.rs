@@ -16,6 +16,12 @@
 //! - The thread watches. If the disk hangs it wakes another worker, which then also waits for the
 //!   sockets and timers of the runtime. If the task does not get its turn the thread takes its work.
 //!
+//! After it has served one client that was alone, the task comes back by itself once its worker has
+//! nothing else to do, and is not woken by what that client sends next. A worker runs only three tasks
+//! one after the other because each has woken the next. Then it wakes another worker for the fourth, which
+//! takes longer than anything else that the two do beside the sync. If the worker has other tasks to run
+//! first (`LOG_COME_BACK_TIME_MAX`), the task is woken as before.
+//!
 //! The task has another duty, as the *replier*: where many tasks wait for a sync of the thread, and more
 //! records wait for the next one, it wakes them while the thread writes. In process, who wakes a client
 //! also gives it its reply. For dozens that takes as long as half a sync, and the disk would be idle.
@@ -35,7 +41,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use zoolet_core::{Frozen, Txn};
 use zoolet_protocol::Zxid;
 
-use super::queue::{Next, Queue, Watch};
+use super::queue::{Asked, Next, Queue, Watch};
 use super::{Batch, Committer, Since, Work};
 use crate::clock::now;
 use crate::storage::durable::Durable;
@@ -67,16 +73,20 @@ struct Shared {
 }
 
 impl Shared {
-    fn carry_out(&self, work: VecDeque<Work>) {
+    /// Returns whether the task that calls this is to come back.
+    fn carry_out(&self, work: VecDeque<Work>, who: Asked) -> bool {
         let begin = now();
-        self.carry_out_with(work);
-        self.queue.carried_out(now().saturating_duration_since(begin));
+        let is_alone = self.carry_out_with(work);
+        let took = now().saturating_duration_since(begin);
+        self.queue.carried_out(took, who == Asked::Task && is_alone)
     }
 
-    fn carry_out_with(&self, work: VecDeque<Work>) {
+    /// Returns whether one client alone waited for it.
+    fn carry_out_with(&self, work: VecDeque<Work>) -> bool {
         let mut committer = self.committer.lock();
         let committer = committer.as_mut().expect("nothing is appended once it is closed");
         self.fail_on_panic(|| work.into_iter().for_each(|work| committer.carry_out(work)));
+        committer.is_alone
     }
 
     /// Calls code that may panic, in process also that of a client which it wakes. All messages would
@@ -95,7 +105,7 @@ impl Shared {
         let mut watch = Watch::default();
         loop {
             match self.queue.next(&mut watch) {
-                Next::Work(work) => self.carry_out(work),
+                Next::Work(work) => _ = self.carry_out(work, Asked::Thread),
                 // Of the workers that sleep one wakes, and waits for the sockets when it sleeps again.
                 Next::Unblock => drop(runtime.map(|runtime| runtime.spawn(async {}))),
                 Next::Over => break,
@@ -105,10 +115,18 @@ impl Shared {
         committer.expect("this is where it ends").finish();
     }
 
+    /// What the task does.
+    async fn run_as_task(&self) {
+        while std::future::poll_fn(|context| self.poll(context)).await == Ended::ComesBack {
+            // The runtime wakes the task once the worker has run all other tasks.
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// What the task does when it is woken.
-    fn poll(&self, context: &Context<'_>) -> Poll<()> {
+    fn poll(&self, context: &Context<'_>) -> Poll<Ended> {
         if !self.queue.register(context.waker()) {
-            return Poll::Ready(());
+            return Poll::Ready(Ended::Over);
         }
         self.durable.register_replier(context.waker());
         self.fail_on_panic(|| self.durable.reply());
@@ -116,12 +134,18 @@ impl Shared {
             self.queue.refuse_as_task();
             return Poll::Pending;
         }
-        if let Some(work) = self.queue.take_as_task() {
-            self.carry_out(work);
-        }
+        let work = self.queue.take_as_task();
+        let comes_back = work.is_some_and(|work| self.carry_out(work, Asked::Task));
         IS_INLINE.store(false, Ordering::Release);
-        Poll::Pending
+        if comes_back { Poll::Ready(Ended::ComesBack) } else { Poll::Pending }
     }
+}
+
+/// How a turn of the task ended, if it does not wait to be woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    ComesBack,
+    Over,
 }
 
 /// Takes the task out of the queue when its runtime ends.
@@ -154,7 +178,7 @@ impl Commits {
         if let Some(runtime) = runtime {
             runtime.spawn(async move {
                 let registered = Registered(of_task);
-                std::future::poll_fn(|context| registered.0.poll(context)).await;
+                registered.0.run_as_task().await;
             });
         }
         Ok(Self::Queued(queue, Some(thread)))

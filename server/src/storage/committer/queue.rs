@@ -3,16 +3,19 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use tokio::time::Instant;
 use zoolet_core::Txn;
 
 use super::{Batch, Since, Work};
+use crate::clock::now;
 use crate::limits::{
-    LOG_BATCH_BYTES_MAX, LOG_INLINE_ROUNDS_MIN, LOG_INLINE_TIME_MAX, LOG_WATCH_IDLE_TICKS,
-    LOG_WATCH_TICK,
+    LOG_BATCH_BYTES_MAX, LOG_COME_BACK_PAUSE_ROUNDS, LOG_COME_BACK_TIME_MAX, LOG_INLINE_ROUNDS_MIN,
+    LOG_INLINE_TIME_MAX, LOG_WATCH_IDLE_TICKS, LOG_WATCH_TICK,
 };
 use crate::storage::durable::Durable;
 use crate::storage::log_writer::encode_log_record;
@@ -44,14 +47,23 @@ struct Waiting {
     asked: Option<Asked>,
     /// The task that can carry work out, unless there is none.
     task: Option<Waker>,
+    /// The thread on which the task comes back by itself, once it has nothing else to run.
+    comes_back_on: Option<ThreadId>,
+    /// Whether it had come back when it last looked for work.
+    has_come_back: bool,
+    /// When something was appended for the task to find when it comes back.
+    left_at: Option<Instant>,
+    /// How many rounds of one client pass before the task comes back by itself again.
+    rounds_without: u32,
     /// How many of the last rounds were quick, one after the other.
     quick_rounds: u32,
     /// Whether the thread watches the task.
     is_watched: bool,
 }
 
+/// Who carries work out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+pub(super) enum Asked {
     Task,
     Thread,
 }
@@ -159,14 +171,19 @@ impl Queue {
         }
         match &waiting.task {
             Some(task) if waiting.quick_rounds >= LOG_INLINE_ROUNDS_MIN => {
-                let task = task.clone();
+                // Another thread does not know when the task's worker has nothing else to do.
+                let comes_back = waiting.comes_back_on == Some(thread::current().id());
+                let task = (!comes_back).then(|| task.clone());
+                waiting.left_at = comes_back.then(now);
                 waiting.asked = Some(Asked::Task);
                 if !waiting.is_watched {
                     waiting.is_watched = true;
                     self.asked.notify_one();
                 }
                 drop(waiting);
-                task.wake();
+                if let Some(task) = task {
+                    task.wake();
+                }
             }
             _ => self.ask_thread(&mut waiting),
         }
@@ -203,6 +220,8 @@ impl Queue {
                     // next writes, each of which would wait as long.
                     Tick::IsLate => {
                         waiting.quick_rounds = 0;
+                        waiting.left_at = None;
+                        waiting.rounds_without = LOG_COME_BACK_PAUSE_ROUNDS;
                         self.ask_thread(&mut waiting);
                     }
                     Tick::Hangs => return Next::Unblock,
@@ -214,6 +233,11 @@ impl Queue {
     /// Takes all work, if the task was asked to; `None` otherwise.
     pub(super) fn take_as_task(&self) -> Option<VecDeque<Work>> {
         let mut waiting = self.waiting.lock();
+        waiting.has_come_back = waiting.comes_back_on.take().is_some();
+        let waited = waiting.left_at.take().map(|at| now().saturating_duration_since(at));
+        if waited.is_some_and(|waited| waited > LOG_COME_BACK_TIME_MAX) {
+            waiting.rounds_without = LOG_COME_BACK_PAUSE_ROUNDS;
+        }
         let is_asked = !waiting.is_busy && waiting.asked == Some(Asked::Task);
         (is_asked && !waiting.work.is_empty()).then(|| self.take(&mut waiting))
     }
@@ -221,6 +245,7 @@ impl Queue {
     /// The task does not do what it was asked to do.
     pub(super) fn refuse_as_task(&self) {
         let mut waiting = self.waiting.lock();
+        waiting.comes_back_on = None;
         if waiting.asked == Some(Asked::Task) {
             self.ask_thread(&mut waiting);
         }
@@ -243,8 +268,9 @@ impl Queue {
     }
 
     /// What was taken is carried out, in this time. What was appended meanwhile is for the thread:
-    /// several clients write, and while it waits for the disk all workers are there for them.
-    pub(super) fn carried_out(&self, took: Duration) {
+    /// several clients write, and while it waits for the disk all workers are there for them. Returns
+    /// whether the task that calls this is to come back, which it does only if it `can_come_back`.
+    pub(super) fn carried_out(&self, took: Duration, can_come_back: bool) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.is_busy = false;
         waiting.quick_rounds = match took <= LOG_INLINE_TIME_MAX {
@@ -254,6 +280,11 @@ impl Queue {
         if !waiting.work.is_empty() || waiting.is_closed {
             self.ask_thread(&mut waiting);
         }
+        let can_come_back = can_come_back && waiting.asked.is_none();
+        let comes_back = can_come_back && !waiting.has_come_back && waiting.rounds_without == 0;
+        waiting.rounds_without -= u32::from(can_come_back && waiting.rounds_without > 0);
+        waiting.comes_back_on = comes_back.then(|| thread::current().id());
+        comes_back
     }
 
     /// From now on this task can be asked. Returns `false` if no more is appended.
@@ -280,6 +311,9 @@ fn encode_to(records: &mut BytesMut, txn: &Txn) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
     use zoolet_core::TxnOp;
     use zoolet_protocol::{SessionId, Xid, ZPath, Zxid};
 
@@ -307,15 +341,103 @@ mod tests {
         append(&queue, Zxid(1), 1);
         assert_eq!(is_asked(&queue), Some(Asked::Task));
         assert!(matches!(queue.next(&mut watch), Next::Work(_)), "the thread takes its work");
-        queue.carried_out(Duration::ZERO);
+        queue.carried_out(Duration::ZERO, false);
         for zxid in (2..).map(Zxid).take(LOG_INLINE_ROUNDS_MIN as usize - 1) {
             append(&queue, zxid, 1);
             assert_eq!(is_asked(&queue), Some(Asked::Thread), "{zxid}");
             assert!(queue.take_now().is_some());
-            queue.carried_out(Duration::ZERO);
+            queue.carried_out(Duration::ZERO, false);
         }
         append(&queue, Zxid(1_000), 1);
         assert_eq!(is_asked(&queue), Some(Asked::Task));
+    }
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A queue whose task can be asked.
+    fn queue_with_task() -> (Queue, Arc<Counted>) {
+        let (queue, task) = (Queue::new(Durable::from(Zxid::ZERO), Arc::default()), Arc::default());
+        assert!(queue.register(&Waker::from(Arc::clone(&task))));
+        queue.waiting.lock().quick_rounds = LOG_INLINE_ROUNDS_MIN;
+        (queue, task)
+    }
+
+    #[test]
+    fn a_task_that_comes_back_is_woken_by_other_threads_only() {
+        for (is_other_thread, woken) in [(false, 1), (true, 2)] {
+            let (queue, task) = queue_with_task();
+            append(&queue, Zxid(1), 1);
+            assert!(queue.take_as_task().is_some());
+            assert!(queue.carried_out(Duration::ZERO, true), "it comes back");
+            match is_other_thread {
+                false => append(&queue, Zxid(2), 1),
+                true => thread::scope(|scope| _ = scope.spawn(|| append(&queue, Zxid(2), 1))),
+            }
+            assert_eq!(
+                (is_asked(&queue), task.0.load(Ordering::Relaxed)),
+                (Some(Asked::Task), woken)
+            );
+            assert!(queue.take_as_task().is_some());
+        }
+    }
+
+    #[test]
+    fn a_task_comes_back_after_every_second_round_at_most() {
+        let (queue, task) = queue_with_task();
+        for zxid in (1..=6).map(Zxid) {
+            append(&queue, zxid, 1);
+            assert!(queue.take_as_task().is_some());
+            assert_eq!(queue.carried_out(Duration::ZERO, true), zxid.0 % 2 == 1, "{zxid}");
+        }
+        assert_eq!(task.0.load(Ordering::Relaxed), 3);
+        append(&queue, Zxid(7), 1);
+        assert!(queue.take_as_task().is_some());
+        assert!(queue.carried_out(Duration::ZERO, true));
+        assert!(queue.take_as_task().is_none(), "it came back, and there was nothing to do");
+        append(&queue, Zxid(8), 1);
+        assert_eq!(task.0.load(Ordering::Relaxed), 5, "it does not come back by itself any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_whose_worker_had_other_tasks_to_run_does_not_come_back_for_a_while() {
+        let (queue, task) = queue_with_task();
+        for (zxid, waited) in [(1, LOG_COME_BACK_TIME_MAX), (3, LOG_COME_BACK_TIME_MAX * 2)] {
+            for zxid in [zxid, zxid + 1].map(Zxid) {
+                append(&queue, zxid, 1);
+                tokio::time::advance(waited).await;
+                assert!(queue.take_as_task().is_some());
+                assert_eq!(queue.carried_out(Duration::ZERO, true), zxid.0 % 2 == 1, "{zxid}");
+            }
+        }
+        let woken = task.0.load(Ordering::Relaxed);
+        let rounds = i64::from(LOG_COME_BACK_PAUSE_ROUNDS) - 1;
+        for zxid in (0..rounds).map(|round| Zxid(5 + round)) {
+            append(&queue, zxid, 1);
+            assert!(queue.take_as_task().is_some());
+            assert!(!queue.carried_out(Duration::ZERO, true), "{zxid}");
+        }
+        assert_eq!(task.0.load(Ordering::Relaxed) as i64, woken as i64 + rounds);
+        append(&queue, Zxid(5 + rounds), 1);
+        assert!(queue.take_as_task().is_some());
+        assert!(queue.carried_out(Duration::ZERO, true), "it comes back again");
+    }
+
+    #[test]
+    fn a_task_does_not_come_back_where_the_thread_has_work() {
+        let (queue, _) = queue_with_task();
+        append(&queue, Zxid(1), 1);
+        assert!(queue.take_as_task().is_some());
+        append(&queue, Zxid(2), 1);
+        assert!(!queue.carried_out(Duration::ZERO, true));
+        assert_eq!(is_asked(&queue), Some(Asked::Thread));
     }
 
     #[test]
