@@ -458,7 +458,7 @@ impl Connection {
         response: Response,
     ) -> Result<Zxid, SessionEnded> {
         self.engine.send_in_session(&self.peer, requester, |zxid| {
-            let message = Message::Reply(ReplyHeader { xid, zxid, err }, response);
+            let message = Message::Reply(ReplyHeader { xid, zxid, err }, Box::new(response));
             Outgoing { after: zxid, message }
         })
     }
@@ -466,7 +466,7 @@ impl Connection {
     /// Replies with a zxid that is no transaction's, as ZooKeeper does where it does not reach the
     /// state. Such a reply shows no change, so it waits for nothing but the messages before it.
     fn reply_at(&self, zxid: Zxid, xid: Xid, err: ErrorCode, response: Response) {
-        let message = Message::Reply(ReplyHeader { xid, zxid, err }, response);
+        let message = Message::Reply(ReplyHeader { xid, zxid, err }, Box::new(response));
         self.engine.send(&self.peer, |_| Outgoing { after: zxid, message });
     }
 

@@ -17,8 +17,9 @@ use zoolet_protocol::{
 pub enum Message {
     /// The response to the handshake.
     Connected(ConnectResponse),
-    /// The reply to a request. It is encoded when it leaves, outside the lock.
-    Reply(ReplyHeader, Response),
+    /// The reply to a request. It is encoded when it leaves, outside the lock. The response has memory of
+    /// its own: events are more than replies, and the queue moves each message several times.
+    Reply(ReplyHeader, Box<Response>),
     /// A watch event, encoded once for all connections that receive it.
     Event(Bytes),
 }

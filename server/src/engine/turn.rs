@@ -61,12 +61,12 @@ impl SoFar {
                         buffer.put_i32(prefix);
                         encode_reply(&header, &response, buffer);
                     }
-                    _ => self.long_reply = Some(Message::Reply(header, response)),
+                    _ => self.long_reply = Some(Message::Reply(header, Box::new(response))),
                 }
                 return None;
             }
         }
-        let message = Message::Reply(header, response);
+        let message = Message::Reply(header, Box::new(response));
         peer.push(held, Outgoing { after: zxid, message })
     }
 }

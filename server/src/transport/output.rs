@@ -155,7 +155,8 @@ mod tests {
     fn long_data_is_written_from_where_it_is_and_in_its_place() {
         let header = ReplyHeader { xid: Xid(1), zxid: Zxid(1), err: ErrorCode::OK };
         let data = Bytes::from(vec![7; 1 << 20]);
-        let long = Message::Reply(header, Response::Data(Some(data.clone()), Stat::default()));
+        let data_reply = Response::Data(Some(data.clone()), Stat::default());
+        let long = Message::Reply(header, Box::new(data_reply));
         let short = Message::Event(Bytes::from_static(b"event"));
         let mut output = Output::default();
         let mut expected = BytesMut::new();
@@ -189,7 +190,8 @@ mod tests {
             })
             .collect();
         let list = Names::joined(parts.iter().chain([&Names::EMPTY]));
-        let reply = || Message::Reply(header, Response::NamesStat(list.clone(), Stat::default()));
+        let response = || Response::NamesStat(list.clone(), Stat::default());
+        let reply = || Message::Reply(header, Box::new(response()));
         let short = Message::Event(Bytes::from_static(b"event"));
         let mut expected = BytesMut::new();
         let mut output = Output::default();
