@@ -30,9 +30,12 @@ use crate::error::LockError;
 /// the same zxid, and concludes from that alone that no other place is ahead.
 const RELEASED_IN_FRONT: &[u8] = b"released";
 
-/// A place in a line.
+/// A place in a line. It has memory of its own, since it moves from a future to the next one, to a guard.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Place(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     session: SessionClient,
     /// Shared with the requests that name it.
     path: ByteString,
@@ -73,9 +76,9 @@ impl Place {
         digits_at: usize,
     ) -> Result<Self, LockError> {
         let place = Self::unordered(session, created.path, created.stat.czxid);
-        let number = place.path.get(digits_at..).and_then(|digits| digits.parse().ok());
+        let number = place.0.path.get(digits_at..).and_then(|digits| digits.parse().ok());
         if !number.is_some_and(order::is_unique) {
-            let directory = place.path[..place.name_at.saturating_sub(1)].to_owned();
+            let directory = place.0.path[..place.0.name_at.saturating_sub(1)].to_owned();
             return Err(LockError::NumbersExhausted(directory));
         }
         Ok(place)
@@ -83,7 +86,7 @@ impl Place {
 
     /// The place of a znode whose number does not matter, as that of a semaphore's permit.
     pub(crate) fn unordered(session: &SessionClient, path: String, czxid: Zxid) -> Self {
-        Self {
+        Self(Box::new(Parts {
             session: session.clone(),
             name_at: path.rfind('/').map_or(0, |slash| slash + 1),
             path: shared(path),
@@ -96,7 +99,7 @@ impl Place {
             claim: None,
             is_deletion_sent: false,
             has_common_name: false,
-        }
+        }))
     }
 
     /// The place of a znode whose name other clients use too. If it is known to be gone, nothing is
@@ -104,27 +107,27 @@ impl Place {
     /// deletion uses the name alone.
     pub(crate) fn of_common_name(session: &SessionClient, path: String, czxid: Zxid) -> Self {
         let mut place = Self::unordered(session, path, czxid);
-        place.has_common_name = true;
+        place.0.has_common_name = true;
         place
     }
 
     /// The same place with the fencing token of the place whose number it has.
     pub(crate) fn with_token(mut self, token: Zxid) -> Self {
-        self.token = token;
+        self.0.token = token;
         self
     }
 
     pub(crate) fn path(&self) -> &str {
-        &self.path
+        &self.0.path
     }
 
     /// The path, for those who keep it.
     pub(crate) fn shared_path(&self) -> &ByteString {
-        &self.path
+        &self.0.path
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.path[self.name_at..]
+        &self.0.path[self.0.name_at..]
     }
 
     /// The sequence number as text, as in the name.
@@ -135,22 +138,22 @@ impl Place {
 
     /// The fencing token. Each later place has a greater one, also after the numbers overflowed.
     pub(crate) fn token(&self) -> Zxid {
-        self.token
+        self.0.token
     }
 
     /// The session to which the place belongs.
     pub(crate) fn session(&self) -> &SessionClient {
-        &self.session
+        &self.0.session
     }
 
     /// Sets whether the deletion announces that no place was ahead of this one.
     pub(crate) fn set_announces_release(&mut self, announces_release: bool) {
-        self.announces_release = announces_release;
+        self.0.announces_release = announces_release;
     }
 
     /// Whether the znode is there. The request is repeated until it is answered.
     pub(crate) async fn exists(&self) -> Result<bool, LockError> {
-        Ok(self.session.exists(&self.path).until_answered().await?.is_some())
+        Ok(self.0.session.exists(&self.0.path).until_answered().await?.is_some())
     }
 }
 
@@ -158,39 +161,39 @@ impl Place {
 impl Place {
     /// Has the session's proof of life check the znode from now on, until the place is deleted.
     pub(crate) fn claim(&mut self) {
-        self.claim.get_or_insert_with(|| self.session.claim(&self.path));
+        self.0.claim.get_or_insert_with(|| self.0.session.claim(&self.0.path));
     }
 
     /// As [`Place::claim`], if the session is proved to be alive until the next proof can be expected.
     /// Returns whether it is.
     pub(crate) fn claim_if_proven_ahead(&mut self) -> bool {
-        if self.claim.is_some() {
-            return self.session.is_proven_ahead();
+        if self.0.claim.is_some() {
+            return self.0.session.is_proven_ahead();
         }
-        self.claim = self.session.claim_if_proven_ahead(&self.path);
-        self.claim.is_some()
+        self.0.claim = self.0.session.claim_if_proven_ahead(&self.0.path);
+        self.0.claim.is_some()
     }
 
     /// Ready when the znode is known to be gone, as far as the watch shows it.
     pub(crate) fn poll_lost(&self, waiter: WaiterId, context: &Context<'_>) -> Poll<LockError> {
         while !self.is_known_to_be_gone() {
-            let Some(watch) = &self.own_watch else { return Poll::Pending };
+            let Some(watch) = &self.0.own_watch else { return Poll::Pending };
             let event = std::task::ready!(watch.poll_event(waiter, context));
             self.handle_event(event);
         }
-        Poll::Ready(LockError::PlaceLost(self.path.to_string()))
+        Poll::Ready(LockError::PlaceLost(self.0.path.to_string()))
     }
 
     /// Removes a waiter of [`Place::poll_lost`].
     pub(crate) fn forget_waiter(&self, waiter: WaiterId) {
-        if let Some(watch) = &self.own_watch {
+        if let Some(watch) = &self.0.own_watch {
             watch.forget_waiter(waiter);
         }
     }
 
     /// Whether the znode is known to be gone, as far as the watch shows it.
     pub(crate) fn is_lost(&self) -> bool {
-        while let Some(event) = self.own_watch.as_ref().and_then(ZnodeWatch::take_event) {
+        while let Some(event) = self.0.own_watch.as_ref().and_then(ZnodeWatch::take_event) {
             self.handle_event(event);
         }
         self.is_known_to_be_gone()
@@ -205,7 +208,9 @@ impl Place {
     /// The watch is not set then, so that nothing else would ever report it.
     fn handle_event(&self, event: Result<(Zxid, EventType), client::Error>) {
         match event {
-            Err(error) if error.is_retryable() => self.is_watch_lost.store(true, Ordering::Release),
+            Err(error) if error.is_retryable() => {
+                self.0.is_watch_lost.store(true, Ordering::Release)
+            }
             Ok((_, EventType::NODE_DELETED | EventType::NODE_CHILDREN_CHANGED)) | Err(_) => {
                 self.note_gone();
             }
@@ -215,28 +220,28 @@ impl Place {
 
     /// Notes that the znode is gone.
     pub(crate) fn note_gone(&self) {
-        self.is_gone.store(true, Ordering::Release);
+        self.0.is_gone.store(true, Ordering::Release);
     }
 
     fn is_known_to_be_gone(&self) -> bool {
-        self.is_gone.load(Ordering::Acquire) || self.claim.as_ref().is_some_and(Claim::is_gone)
+        self.0.is_gone.load(Ordering::Acquire) || self.0.claim.as_ref().is_some_and(Claim::is_gone)
     }
 
     /// Whether no watch is registered on the znode.
     pub(crate) fn is_unwatched(&self) -> bool {
-        self.own_watch.is_none() || self.is_watch_lost.load(Ordering::Acquire)
+        self.0.own_watch.is_none() || self.0.is_watch_lost.load(Ordering::Acquire)
     }
 
     /// Replaces the watch on the znode by one that is being registered. It receives all that the
     /// last one would have received.
     pub(crate) fn set_own_watch(&mut self, watch: ZnodeWatch) {
-        self.own_watch = Some(watch);
-        self.is_watch_lost.store(false, Ordering::Release);
+        self.0.own_watch = Some(watch);
+        self.0.is_watch_lost.store(false, Ordering::Release);
     }
 
     /// Forgets the watch on the znode, which could not be registered.
     pub(crate) fn clear_own_watch(&mut self) {
-        self.own_watch = None;
+        self.0.own_watch = None;
     }
 
     /// Registers a watch on the znode, if there is none.
@@ -244,8 +249,8 @@ impl Place {
         if !self.is_unwatched() {
             return None;
         }
-        let own = [(&*self.path, WatchFor::Deletion)];
-        let ([own], sent) = self.session.watch_znodes(own, self.czxid);
+        let own = [(&*self.0.path, WatchFor::Deletion)];
+        let ([own], sent) = self.0.session.watch_znodes(own, self.0.czxid);
         self.set_own_watch(own);
         Some(sent)
     }
@@ -287,9 +292,9 @@ impl Place {
 
     /// The operations of a multi that delete the znode.
     pub(crate) fn delete_ops(&self) -> Vec<MultiOp> {
-        let path = RawPath::from(self.path.clone());
+        let path = RawPath::from(self.0.path.clone());
         let delete = MultiOp::Delete(Delete { path: path.clone(), version: Expect::Any });
-        if !self.announces_release {
+        if !self.0.announces_release {
             return vec![delete];
         }
         let data = Some(Bytes::from_static(RELEASED_IN_FRONT));
@@ -299,31 +304,31 @@ impl Place {
 
     /// Notes that a multi of the caller has deleted the znode.
     pub(crate) fn note_deleted(mut self) {
-        self.is_deletion_sent = true;
+        self.0.is_deletion_sent = true;
     }
 
     /// As [`Place::send_delete`], of a place that is dropped afterwards.
     pub(crate) fn delete_in_background(&mut self) -> Deletion {
-        self.is_deletion_sent = true;
+        self.0.is_deletion_sent = true;
         // The claim may know that the znode is gone, and ends now.
-        self.is_gone.fetch_or(self.is_known_to_be_gone(), Ordering::AcqRel);
-        let claim = self.claim.take();
-        let own = self.has_common_name.then_some(ZnodeIdentity::Czxid(self.czxid));
+        self.0.is_gone.fetch_or(self.is_known_to_be_gone(), Ordering::AcqRel);
+        let claim = self.0.claim.take();
+        let own = self.0.has_common_name.then_some(ZnodeIdentity::Czxid(self.0.czxid));
         let sent = if own.is_some() && self.is_lost() {
             // A znode of this name belongs to another client.
             None
         } else {
-            let request = if self.announces_release {
-                self.session.multi_without_results(self.delete_ops())
+            let request = if self.0.announces_release {
+                self.0.session.multi_without_results(self.delete_ops())
             } else {
-                self.session.delete(&self.path)
+                self.0.session.delete(&self.0.path)
             };
             Some(match claim {
                 Some(claim) => claim.end_with(request),
                 None => request.send(),
             })
         };
-        Deletion::of(&self.session, self.path.clone(), sent, self.own_watch.take(), own)
+        Deletion::of(&self.0.session, self.0.path.clone(), sent, self.0.own_watch.take(), own)
     }
 }
 
@@ -334,7 +339,7 @@ fn shared(text: String) -> ByteString {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if !self.is_deletion_sent {
+        if !self.0.is_deletion_sent {
             drop(self.delete_in_background());
         }
     }
