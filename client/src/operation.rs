@@ -252,6 +252,7 @@ impl<T> Operation<T> {
     }
 
     /// Sends the request now, and ends a claim with it, or returns that it was not sent.
+    #[inline]
     pub(crate) fn send_and_end(self, claim: ClaimId) -> (Sent<T>, bool) {
         let submitted = self.submit(None, Vec::new(), Some(claim));
         let is_submitted = submitted.is_ok();

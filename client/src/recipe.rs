@@ -347,6 +347,7 @@ impl Claim {
     /// # Panics
     ///
     /// If the request is of another client.
+    #[inline]
     pub fn end_with<T>(mut self, request: Operation<T>) -> Sent<T> {
         assert_eq!(self.client.id(), request.client.id(), "the claim is of the request's client");
         let Some(id) = self.id else { return request.send() };

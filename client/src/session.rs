@@ -272,12 +272,12 @@ impl Session {
         for WatchRegistration { path, kind, queue } in watches {
             self.watches.add_if_needed(path, kind, queue);
         }
-        let (request, is_covered) = self.keeping_persistent(request, watch.as_ref());
+        let (replaced, is_covered) = self.keeping_persistent(&request, watch.as_ref());
         if watch.is_some() && call.op == OpCode::ADD_WATCH {
             self.persistent_in_flight += 1;
         }
         let xid = self.take_xid();
-        self.outgoing.push_back(self.encoder.encode(xid, &request));
+        self.outgoing.push_back(self.encoder.encode(xid, replaced.as_deref().unwrap_or(&request)));
         self.sent.push_back(Sent { xid, at: now, call, watch, is_covered, checks: Vec::new() });
         self.last_sent = now;
     }

@@ -1,6 +1,6 @@
 //! Requests before they are sent.
 
-use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use zoolet_protocol::{Request, SessionId};
@@ -12,7 +12,7 @@ use crate::watches::{EventQueue, WatchKind};
 /// A request before it is sent. One that is sent at once is not copied.
 #[derive(Debug)]
 pub(crate) struct Submission<'a> {
-    pub(crate) request: Cow<'a, Request>,
+    pub(crate) request: SubmittedRequest<'a>,
     pub(crate) call: Arc<Call>,
     /// The watch that exists once the reply has come.
     pub(crate) watch: Option<WatchRegistration>,
@@ -28,21 +28,49 @@ pub(crate) struct Submission<'a> {
 impl<'a> Submission<'a> {
     /// A request without a watch, for whatever session there is.
     pub(crate) fn new(request: Request, call: Arc<Call>) -> Self {
-        Self::with(Cow::Owned(request), call)
+        Self::with(SubmittedRequest::Owned(Box::new(request)), call)
     }
 
     /// As [`Submission::new`], of a request that the caller keeps to send it again.
     pub(crate) fn of(request: &'a Request, call: Arc<Call>) -> Self {
-        Self::with(Cow::Borrowed(request), call)
+        Self::with(SubmittedRequest::Kept(request), call)
     }
 
-    fn with(request: Cow<'a, Request>, call: Arc<Call>) -> Self {
+    fn with(request: SubmittedRequest<'a>, call: Arc<Call>) -> Self {
         Self { request, call, watch: None, watches: Vec::new(), bound: None, ends: None }
     }
 
     /// The same with a request of its own.
     pub(super) fn into_owned(self) -> Submission<'static> {
-        Submission { request: Cow::Owned(self.request.into_owned()), ..self }
+        Submission { request: self.request.into_owned(), ..self }
+    }
+}
+
+/// The request of a [`Submission`], which moves as a pointer.
+#[derive(Debug)]
+pub(crate) enum SubmittedRequest<'a> {
+    /// The caller keeps it, to send it again.
+    Kept(&'a Request),
+    Owned(Box<Request>),
+}
+
+impl SubmittedRequest<'_> {
+    fn into_owned(self) -> SubmittedRequest<'static> {
+        SubmittedRequest::Owned(match self {
+            Self::Kept(request) => Box::new(request.clone()),
+            Self::Owned(request) => request,
+        })
+    }
+}
+
+impl Deref for SubmittedRequest<'_> {
+    type Target = Request;
+
+    fn deref(&self) -> &Request {
+        match self {
+            Self::Kept(request) => request,
+            Self::Owned(request) => request,
+        }
     }
 }
 

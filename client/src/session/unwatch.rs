@@ -13,7 +13,6 @@
 //!   events of the persistent watch serve both. Persistent watches count here whether recursive or
 //!   not.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use zoolet_protocol::{ErrorCode, Lookup, OpCode, Read, Request, SetWatches, Watch};
@@ -127,23 +126,23 @@ impl Session {
         }
     }
 
-    /// The request in a form that does not replace a persistent watch of its path, and whether that
-    /// watch serves its watcher too.
-    pub(super) fn keeping_persistent<'a>(
+    /// What to send in place of a request that would replace a persistent watch of its path, if
+    /// anything, and whether that watch serves its watcher too.
+    pub(super) fn keeping_persistent(
         &self,
-        request: Cow<'a, Request>,
+        request: &Request,
         watch: Option<&WatchRegistration>,
-    ) -> (Cow<'a, Request>, bool) {
-        match (&*request, watch) {
+    ) -> (Option<Box<Request>>, bool) {
+        match (request, watch) {
             (Request::Watch(Watch::Lookup(lookup)), Some(watch))
                 if self.persistent_before_next(&watch.path).covers(watch.kind) =>
             {
-                (Cow::Owned(Request::Read(Read::Lookup(lookup.clone()))), true)
+                (Some(Box::new(Request::Read(Read::Lookup(lookup.clone())))), true)
             }
             (Request::Watch(Watch::Set(lists)), _) => {
-                (Cow::Owned(Request::Watch(self.with_persistent(lists.clone()))), false)
+                (Some(Box::new(Request::Watch(self.with_persistent(lists.clone())))), false)
             }
-            _ => (request, false),
+            _ => (None, false),
         }
     }
 
