@@ -3,10 +3,11 @@
 //! A server has one watch of a kind per path and connection, however many parts of a program wait
 //! for it. Here each part is a watcher with an [`EventQueue`] of its own.
 
+mod by_path;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::{BitAnd, BitOr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,6 +16,8 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use zoolet_protocol::{EventType, RawPath, WatchedEvent, Zxid};
+
+use self::by_path::ByPath;
 
 /// The kinds of watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -342,7 +345,7 @@ type Watchers = SmallVec<[(WatchKind, Arc<EventQueue>); 2]>;
 /// All watchers of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    by_path: BTreeMap<Arc<str>, Watchers>,
+    by_path: ByPath<Watchers>,
     /// How many of them are recursive. While there are none, an event is only for those of its path.
     recursive: usize,
 }
@@ -368,7 +371,7 @@ impl Watches {
 
     fn insert(&mut self, path: Arc<str>, kind: WatchKind, queue: Arc<EventQueue>) {
         self.recursive += usize::from(kind == WatchKind::Recursive);
-        self.by_path.entry(path).or_default().push((kind, queue));
+        self.by_path.get_or_add(path).push((kind, queue));
     }
 
     /// Removes a watcher. Returns whether its kind of watch has no watcher at the path any more.
@@ -391,7 +394,7 @@ impl Watches {
     /// Removes all watchers that have this queue.
     pub(crate) fn remove_all(&mut self, queue: &Arc<EventQueue>) {
         let recursive = &mut self.recursive;
-        self.by_path.retain(|_, watchers| {
+        self.by_path.retain(|watchers| {
             watchers.retain(|(kind, other)| {
                 if !Arc::ptr_eq(other, queue) {
                     return true;
@@ -462,7 +465,7 @@ impl Watches {
 
     /// Ends all watchers with this last update.
     pub(crate) fn end(&mut self, update: &WatchUpdate, wakers: &mut Vec<Waker>) {
-        for (_, watchers) in std::mem::take(self).by_path {
+        for (_, watchers) in std::mem::take(self).by_path.iter() {
             watchers.iter().for_each(|(_, queue)| queue.push_last(update.clone(), wakers));
         }
     }
@@ -484,6 +487,6 @@ impl Watches {
 
     /// The number of watchers.
     pub(crate) fn len(&self) -> usize {
-        self.by_path.values().map(SmallVec::len).sum()
+        self.by_path.iter().map(|(_, watchers)| watchers.len()).sum()
     }
 }

@@ -9,15 +9,16 @@
 
 mod by_path;
 mod check;
+mod path_set;
 
-use std::collections::BTreeSet;
-use std::ops::{BitAnd, BitOr, Bound, Not};
+use std::ops::{BitAnd, BitOr, Not};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use zoolet_protocol::{ErrorCode, Response, WatchMode, WatchedEvent, WatcherType};
 
 use self::by_path::ByPath;
+use self::path_set::PathSet;
 use crate::by_id::ById;
 use crate::path_hash::PathHasher;
 
@@ -205,7 +206,7 @@ struct Watchers {
 /// The paths that one connection watches.
 #[derive(Debug, Default)]
 struct WatchedPaths {
-    paths: BTreeSet<Arc<str>>,
+    paths: PathSet,
     /// The number of those with a data watch.
     data: usize,
 }
@@ -517,8 +518,7 @@ impl Watches {
             index.is_ok_and(|index| watchers[index].data != Modes::NONE)
         };
         let Some(watched) = self.by_connection.get(connection) else { return Vec::new() };
-        let after = (path.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        let paths = watched.paths.range::<str, _>(after).take(most);
+        let paths = watched.paths.after(path).take(most);
         paths.map(|path| (Arc::clone(path), is_data(path))).collect()
     }
 }

@@ -89,7 +89,7 @@ impl Watches {
             if kept.paths.is_empty() {
                 findings.listed_wrongly("the connections with watches", &connection.0.to_string());
             }
-            let paths = kept.paths.iter().map(AsRef::as_ref).collect();
+            let paths = kept.paths.after(None).map(AsRef::as_ref).collect();
             findings.compare_index(&index, &paths, &actual.paths);
             let what = || format!("the number of data watches of connection {}", connection.0);
             findings.compare(what, kept.data, actual.data);
