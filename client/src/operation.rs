@@ -251,17 +251,9 @@ impl<T> Operation<T> {
         self.into_sent(submitted)
     }
 
-    /// Sends the request now, and ends a claim with it, or returns that it was not sent.
-    #[inline]
-    pub(crate) fn send_and_end(self, claim: ClaimId) -> (Sent<T>, bool) {
-        let submitted = self.submit(None, Vec::new(), Some(claim));
-        let is_submitted = submitted.is_ok();
-        (self.into_sent(submitted), is_submitted)
-    }
-
-    /// Sends the request, which the caller keeps to send it again. Returns whether it waits for the
-    /// driver task, too.
-    fn submit(
+    /// Sends the request, which the caller keeps to send it again, and ends a claim with it. Returns
+    /// whether it waits for the driver task, too.
+    pub(crate) fn submit(
         &self,
         watch: Option<WatchRegistration>,
         watches: Vec<WatchRegistration>,
@@ -276,7 +268,8 @@ impl<T> Operation<T> {
         Ok((answer, is_waiting))
     }
 
-    fn into_sent(self, submitted: Result<(Answer, bool), Error>) -> Sent<T> {
+    /// What was submitted, as the caller may wait for it.
+    pub(crate) fn into_sent(self, submitted: Result<(Answer, bool), Error>) -> Sent<T> {
         let Self { client, request, about, reading, localize, .. } = self;
         let ops = match request {
             Ok(Request::Write(Write::Multi(ops))) => ops,

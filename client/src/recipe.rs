@@ -350,12 +350,11 @@ impl Claim {
     #[inline]
     pub fn end_with<T>(mut self, request: Operation<T>) -> Sent<T> {
         assert_eq!(self.client.id(), request.client.id(), "the claim is of the request's client");
-        let Some(id) = self.id else { return request.send() };
-        let (sent, is_submitted) = request.send_and_end(id);
-        if is_submitted {
+        let submitted = request.submit(None, Vec::new(), self.id);
+        if submitted.is_ok() {
             self.id = None;
         }
-        sent
+        request.into_sent(submitted)
     }
 }
 

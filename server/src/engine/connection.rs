@@ -309,7 +309,12 @@ impl Connection {
         treatment: Treatment,
         received_ms: u64,
     ) -> Result<u64, Hangup> {
-        let (header, request) = decode_request(frame).map_err(Hangup::Header)?;
+        // Large values are borrowed here: to move one takes as long as to decode it.
+        let (header, request) = &match decode_request(frame) {
+            Ok(decoded) => decoded,
+            Err(error) => return Err(Hangup::Header(error)),
+        };
+        let header = *header;
         self.peer.stats.request_began(received_ms);
         let is_auth = matches!(header.op, OpCode::AUTH | OpCode::SASL);
         let Attached { liveness, requester, so_far } = attached;
@@ -324,17 +329,15 @@ impl Connection {
             liveness.touch(received_ms);
         }
         let outcome = match (treatment, request) {
-            (Treatment::Refuse(code), Ok(request)) => {
-                self.refuse(requester, &request, code, so_far)
-            }
+            (Treatment::Refuse(code), Ok(request)) => self.refuse(requester, request, code, so_far),
             (Treatment::Throttle, Ok(_)) if is_throttlable(header.op) => {
                 self.engine.stats.throttled_operations.add(1);
                 self.reply(requester, requester.xid, ErrorCode::THROTTLED_OP, Response::Empty)
             }
-            (_, Ok(request)) => self.carry_out(requester, &request, so_far)?,
+            (_, Ok(request)) => self.carry_out(requester, request, so_far)?,
             // ZooKeeper reads these before its queue of requests, and closes the connection.
-            (_, Err(error)) if is_auth => return Err(Hangup::Unreadable(error)),
-            (_, Err(error)) => self.refuse_unreadable(requester, header, error, so_far),
+            (_, Err(error)) if is_auth => return Err(Hangup::Unreadable(*error)),
+            (_, Err(error)) => self.refuse_unreadable(requester, header, *error, so_far),
         };
         let Ok(zxid) = outcome else {
             self.engine.stats.stale_requests_dropped.add(1);
