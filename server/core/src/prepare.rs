@@ -8,6 +8,7 @@ mod create;
 mod view;
 
 use bytes::Bytes;
+use memchr::memrchr;
 use zoolet_protocol::{
     Check, Create, ErrorCode, Expect, MultiOp, Permissions, PlainChange, PlainWrite, RawPath, Read,
     Request, Response, SessionId, SetAcl, SetData, Write, Xid, ZPath,
@@ -394,9 +395,7 @@ fn unless_null(path: &str, refusal: ErrorCode) -> ErrorCode {
 /// What stands before the last slash of a path: that of the parent, but the empty string for a child
 /// of the root. `None` if the text has no slash.
 fn before_name(path: &str) -> Option<&str> {
-    // Names are short, so that looking at each byte is faster than the search of the standard
-    // library.
-    let slash = path.as_bytes().iter().rposition(|byte| *byte == b'/')?;
+    let slash = memrchr(b'/', path.as_bytes())?;
     Some(&path[..slash])
 }
 

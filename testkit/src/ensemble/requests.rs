@@ -283,14 +283,14 @@ impl State {
             Ok(response) => (ErrorCode::OK, response),
             Err(err) => (err, Response::Empty),
         };
-        self.give(id, Message::Reply(ReplyHeader { xid, zxid, err }, response));
+        self.give(id, Message::Reply(ReplyHeader { xid, zxid, err }, Box::new(response)));
     }
 
     /// Replies with an error and a body.
     fn reply_both(&mut self, id: ConnectionId, xid: Xid, err: ErrorCode, response: Response) {
         let Some(connection) = self.connections.get(&id) else { return };
         let zxid = self.members[connection.member].core.last_zxid();
-        self.give(id, Message::Reply(ReplyHeader { xid, zxid, err }, response));
+        self.give(id, Message::Reply(ReplyHeader { xid, zxid, err }, Box::new(response)));
     }
 }
 

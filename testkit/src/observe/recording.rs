@@ -141,7 +141,7 @@ impl Log {
                 request.map(|request| Entry::Connected { connection, request, response })
             }
             Message::Reply(header, response) => {
-                let (header, response) = (*header, response.clone());
+                let (header, response) = (*header, Response::clone(response));
                 self.answered(connection, header.xid).map(|mut requested| {
                     if is_lost {
                         requested.interference = Some(Interference::ReplyLost);

@@ -6,6 +6,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use memchr::memrchr;
 use zoolet_protocol::{Encode, Names, ZPath};
 
 use crate::limits::{CACHED_LISTS_BYTES_MAX, CACHED_SHORT_LISTS_BYTES_MAX};
@@ -21,10 +22,9 @@ pub(crate) struct CachedNames(OnceLock<Names>);
 impl Derived for CachedNames {
     type Shared = CachedBytes;
 
-    /// The name: the paths of all children begin with that of their parent. Names are short, so that
-    /// looking at each byte is faster than the search of the standard library.
+    /// The name: the paths of all children begin with that of their parent.
     fn distinct_part(path: &str) -> &str {
-        let slash = path.as_bytes().iter().rposition(|byte| *byte == b'/');
+        let slash = memrchr(b'/', path.as_bytes());
         slash.map_or(path, |slash| &path[slash + 1..])
     }
 
