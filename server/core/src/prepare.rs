@@ -80,7 +80,8 @@ impl Core {
     ) -> Decided {
         debug_assert!(self.has_session(requester.session), "{} has ended", requester.session);
         const { assert!(PlainWrite::BYTES_MAX <= TXN_BYTES_ALWAYS / 2, "it is never too long") };
-        let (view, path) = (self.view(requester, true), write.path);
+        let view = self.view(requester, true);
+        let path = write.path;
         let decision = match write.change {
             PlainChange::Create { kind, data, of_everyone, flags } => {
                 let acl = || Ok(self.tree.list_of_everyone(of_everyone));
