@@ -251,8 +251,8 @@ impl<T> Operation<T> {
         self.into_sent(submitted)
     }
 
-    /// Sends the request, which the caller keeps to send it again, and ends a claim with it. Returns
-    /// whether it waits for the driver task, too.
+    /// Sends the request, and ends the claim `ends` with it, if there is one. Also returns whether the
+    /// request waits for the driver task.
     pub(crate) fn submit(
         &self,
         watch: Option<WatchRegistration>,
@@ -268,7 +268,7 @@ impl<T> Operation<T> {
         Ok((answer, is_waiting))
     }
 
-    /// What was submitted, as the caller may wait for it.
+    /// The request after [`Operation::submit`], as a future of its result.
     pub(crate) fn into_sent(self, submitted: Result<(Answer, bool), Error>) -> Sent<T> {
         let Self { client, request, about, reading, localize, .. } = self;
         let ops = match request {

@@ -52,7 +52,7 @@ pub use jute::{Decode, DecodeError, DecodeFault, Encode, Parsed, decode_all, dec
 pub use multi::{MultiOp, MultiReadOp, MultiResult, multi_refusal};
 pub use names::Names;
 pub use parts::{Parts, encode_reply_in_parts};
-pub use path::{PathError, RawPath, SEQUENCE_DIGITS, ZPath, sequence_number};
+pub use path::{PathError, RawPath, SEQUENCE_DIGITS, ZPath, last_slash, sequence_number};
 pub use request::{
     AddWatch, Auth, Check, CheckWatches, Create, CreateFlags, CreateKind, CreateMode, Delete,
     Lookup, PlainChange, PlainGetData, PlainWrite, Read, Reconfig, RemoveWatches, Request,

@@ -240,8 +240,16 @@ impl ZPath {
     }
 }
 
-/// The index of the last slash. The name of a lock's place has some fifty bytes.
-fn last_slash(path: &str) -> Option<usize> {
+/// The index of the last slash of a path. Names of locks have some fifty bytes, so that this searches
+/// many bytes at once.
+///
+/// ```
+/// use zoolet_protocol::last_slash;
+///
+/// assert_eq!([last_slash("/locks/lock-0"), last_slash("relative")], [Some(6), None]);
+/// ```
+#[must_use]
+pub fn last_slash(path: &str) -> Option<usize> {
     memrchr(b'/', path.as_bytes())
 }
 

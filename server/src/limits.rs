@@ -138,12 +138,17 @@ pub const LOG_INLINE_TIME_MAX: Duration = Duration::from_millis(1);
 /// How often, one time after the other, it must have taken no longer before.
 pub const LOG_INLINE_ROUNDS_MIN: u32 = 16;
 
-/// That task comes back by itself while what was appended for it waits no longer than this for the worker
-/// to run its other tasks.
-pub const LOG_COME_BACK_TIME_MAX: Duration = Duration::from_micros(100);
+/// That task comes back by itself as long as a write waits no longer for it than this. To wake it costs
+/// half as much.
+pub const LOG_COME_BACK_TIME_MAX: Duration = Duration::from_micros(25);
 
-/// If it has waited for longer, so many times the task is woken before it comes back by itself again.
+/// If a write has waited for longer, because the worker had other tasks to run, the task does not come
+/// back for so many writes of a client that is alone.
 pub const LOG_COME_BACK_PAUSE_ROUNDS: u32 = 1_000;
+
+/// If it came back in vain, because the client did not write again at once, it does not come back for
+/// so many.
+pub const LOG_COME_BACK_VAIN_PAUSE_ROUNDS: u32 = 100;
 
 /// If so many tasks or more wait for a sync, and more records wait for the next one, a task of the
 /// runtime wakes them. Fewer are woken sooner by the thread that has synced.

@@ -8,10 +8,9 @@ mod create;
 mod view;
 
 use bytes::Bytes;
-use memchr::memrchr;
 use zoolet_protocol::{
     Check, Create, ErrorCode, Expect, MultiOp, Permissions, PlainChange, PlainWrite, RawPath, Read,
-    Request, Response, SessionId, SetAcl, SetData, Write, Xid, ZPath,
+    Request, Response, SessionId, SetAcl, SetData, Write, Xid, ZPath, last_slash,
 };
 
 use self::create::NewZnode;
@@ -396,8 +395,7 @@ fn unless_null(path: &str, refusal: ErrorCode) -> ErrorCode {
 /// What stands before the last slash of a path: that of the parent, but the empty string for a child
 /// of the root. `None` if the text has no slash.
 fn before_name(path: &str) -> Option<&str> {
-    let slash = memrchr(b'/', path.as_bytes())?;
-    Some(&path[..slash])
+    Some(&path[..last_slash(path)?])
 }
 
 /// The text of a valid path.

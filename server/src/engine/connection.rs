@@ -238,13 +238,13 @@ impl Connection {
         let read_only = request.read_only.map(|_| false);
         let welcome = |session| {
             self.peer.stats.established(session, timeout_ms);
-            Message::Connected(ConnectResponse {
+            Message::Connected(Box::new(ConnectResponse {
                 protocol_version: 0,
                 timeout_ms,
                 session,
                 password: self.password_of(session),
                 read_only,
-            })
+            }))
         };
         if request.session.is_none() {
             let header = RequestHeader { xid: Xid(0), op: OpCode::CREATE_SESSION };
@@ -264,7 +264,7 @@ impl Connection {
         let liveness =
             self.engine.reattach_session(session, &self.peer, has_password, timeout, welcome);
         if liveness.is_none() {
-            let message = Message::Connected(ConnectResponse::refused(read_only));
+            let message = Message::Connected(Box::new(ConnectResponse::refused(read_only)));
             // The end of a session may not be durable yet, so its refusal waits for the last
             // transaction.
             self.engine.send(&self.peer, |zxid| Outgoing { after: zxid, message });

@@ -16,13 +16,15 @@ use zoolet_protocol::{
 #[derive(Debug)]
 pub enum Message {
     /// The response to the handshake.
-    Connected(ConnectResponse),
-    /// The reply to a request. It is encoded when it leaves, outside the lock. The response has memory of
-    /// its own: events are more than replies, and the queue moves each message several times.
+    Connected(Box<ConnectResponse>),
+    /// The reply to a request. It is encoded when it leaves, outside the lock.
     Reply(ReplyHeader, Box<Response>),
     /// A watch event, encoded once for all connections that receive it.
     Event(Bytes),
 }
+
+// The queue moves each message several times, and most are events: the others have memory of their own.
+const _: () = assert!(size_of::<Message>() <= size_of::<Bytes>() + size_of::<usize>());
 
 impl Message {
     /// The bytes of its frame, without the length before them.

@@ -84,7 +84,7 @@ pub(crate) struct Committer {
     /// time.
     in_background: bool,
     snapshot: Option<JoinHandle<()>>,
-    /// Whether one client alone waited for the last batch, and nothing else for the disk.
+    /// Whether the last work was a batch for which one client alone waited, and no records followed.
     is_alone: bool,
     /// Held until all records are written.
     _locks: Vec<Box<dyn DirectoryLock>>,

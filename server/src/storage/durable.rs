@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn the_replier_wakes_many_tasks_if_more_records_wait() {
         let (durable, waiting, replier) = waited_for(LOG_REPLIER_TASKS_MIN);
-        durable.reach_before_more(Zxid(1));
+        assert!(!durable.reach_before_more(Zxid(1)));
         assert_eq!((replier.count(), waiting.count()), (1, 0));
         assert!(durable.covers(Zxid(1)));
         durable.reply();
@@ -268,6 +268,17 @@ mod tests {
         durable.clear_backlog();
         durable.reach_before_more(Zxid(1));
         assert_eq!((replier.count(), waiting.count()), (0, LOG_REPLIER_TASKS_MIN));
+    }
+
+    #[test]
+    fn a_task_waited_alone_if_it_was_the_only_one_and_no_records_follow() {
+        for (tasks, has_more) in [(1, false), (1, true), (2, false), (0, false)] {
+            let (durable, _, _) = waited_for(tasks);
+            if !has_more {
+                durable.clear_backlog();
+            }
+            assert_eq!(durable.reach_before_more(Zxid(1)), tasks == 1 && !has_more);
+        }
     }
 
     #[test]

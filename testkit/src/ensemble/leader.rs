@@ -209,7 +209,7 @@ impl State {
             return None;
         }
         let timeout_ms = self.clamped(request.timeout_ms);
-        self.give(id, Message::Connected(accepted(session, request, timeout_ms)));
+        self.give(id, Message::Connected(Box::new(accepted(session, request, timeout_ms))));
         let connection = self.connections.get_mut(&id)?;
         (connection.session, connection.timeout_ms) = (Some(session), timeout_ms);
         if knows_leader {
@@ -223,7 +223,7 @@ impl State {
     /// Tells a client that its session has ended, and whether the server only reads.
     fn refuse_session(&mut self, id: ConnectionId, request: &ConnectRequest, is_read_only: bool) {
         let refused = ConnectResponse::refused(request.read_only.map(|_| is_read_only));
-        self.give(id, Message::Connected(refused));
+        self.give(id, Message::Connected(Box::new(refused)));
         self.close(id);
     }
 
@@ -253,7 +253,7 @@ impl State {
             (connection.session, connection.timeout_ms) = (Some(session), timeout_ms);
             connection.is_read_only = true;
         }
-        self.give(id, Message::Connected(response));
+        self.give(id, Message::Connected(Box::new(response)));
     }
 
     /// A member closes its connection of a session.

@@ -335,7 +335,7 @@ impl State {
         match connection.steps.pop_front() {
             Some(Step::Committed(_, Answer::Handshake(response))) => {
                 connection.session = Some(response.session);
-                self.give(id, Message::Connected(response));
+                self.give(id, Message::Connected(Box::new(response)));
             }
             // The client has moved to another server (`FinalRequestProcessor`).
             Some(Step::Committed(_, Answer::Reply(_)))

@@ -137,7 +137,7 @@ impl Log {
         let entry = match message {
             Message::Connected(response) => {
                 let request = self.handshakes.remove(&connection);
-                let response = response.clone();
+                let response = ConnectResponse::clone(response);
                 request.map(|request| Entry::Connected { connection, request, response })
             }
             Message::Reply(header, response) => {

@@ -6,8 +6,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use memchr::memrchr;
-use zoolet_protocol::{Encode, Names, ZPath};
+use zoolet_protocol::{Encode, Names, ZPath, last_slash};
 
 use crate::limits::{CACHED_LISTS_BYTES_MAX, CACHED_SHORT_LISTS_BYTES_MAX};
 use crate::sorted_paths::{Chunk, Derived, SortedPaths};
@@ -24,7 +23,7 @@ impl Derived for CachedNames {
 
     /// The name: the paths of all children begin with that of their parent.
     fn distinct_part(path: &str) -> &str {
-        let slash = memrchr(b'/', path.as_bytes());
+        let slash = last_slash(path);
         slash.map_or(path, |slash| &path[slash + 1..])
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-/// So many paths are compared one after the other.
+/// At most so many are in the list. One more moves all into the tree, where they stay until it is empty.
 const FEW_MAX: usize = 8;
 
 #[derive(Debug, Default)]
@@ -77,6 +77,7 @@ mod tests {
             let range = (Bound::Excluded(&*path), Bound::Unbounded);
             assert!(set.after(Some(&path)).eq(model.range::<str, _>(range)), "step {step}");
             assert_eq!((set.first(), set.is_empty()), (model.first(), model.is_empty()));
+            assert!(set.few.is_empty() || set.many.is_empty(), "step {step}");
         }
     }
 }

@@ -16,11 +16,13 @@
 //! - The thread watches. If the disk hangs it wakes another worker, which then also waits for the
 //!   sockets and timers of the runtime. If the task does not get its turn the thread takes its work.
 //!
-//! After it has served one client that was alone, the task comes back by itself once its worker has
-//! nothing else to do, and is not woken by what that client sends next. A worker runs only three tasks
-//! one after the other because each has woken the next. Then it wakes another worker for the fourth, which
-//! takes longer than anything else that the two do beside the sync. If the worker has other tasks to run
-//! first (`LOG_COME_BACK_TIME_MAX`), the task is woken as before.
+//! After a write of a client that is alone, the task yields. It runs again when its worker has nothing
+//! else to run, and finds the client's next write without being woken for it. It does so for every second
+//! write only. A worker runs just three tasks in succession because each has woken the next; other workers
+//! may take the fourth, which was the client for every third write. The client then wrote while the task was
+//! still busy with the mark, so that the thread carried out that write. Where the worker has other tasks
+//! to run first, or the client does not write again at once, the task is woken for a while
+//! (`LOG_COME_BACK_PAUSE_ROUNDS`, `LOG_COME_BACK_VAIN_PAUSE_ROUNDS`).
 //!
 //! The task has another duty, as the *replier*: where many tasks wait for a sync of the thread, and more
 //! records wait for the next one, it wakes them while the thread writes. In process, who wakes a client

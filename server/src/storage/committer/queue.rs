@@ -14,8 +14,9 @@ use zoolet_core::Txn;
 use super::{Batch, Since, Work};
 use crate::clock::now;
 use crate::limits::{
-    LOG_BATCH_BYTES_MAX, LOG_COME_BACK_PAUSE_ROUNDS, LOG_COME_BACK_TIME_MAX, LOG_INLINE_ROUNDS_MIN,
-    LOG_INLINE_TIME_MAX, LOG_WATCH_IDLE_TICKS, LOG_WATCH_TICK,
+    LOG_BATCH_BYTES_MAX, LOG_COME_BACK_PAUSE_ROUNDS, LOG_COME_BACK_TIME_MAX,
+    LOG_COME_BACK_VAIN_PAUSE_ROUNDS, LOG_INLINE_ROUNDS_MIN, LOG_INLINE_TIME_MAX,
+    LOG_WATCH_IDLE_TICKS, LOG_WATCH_TICK,
 };
 use crate::storage::durable::Durable;
 use crate::storage::log_writer::encode_log_record;
@@ -47,13 +48,13 @@ struct Waiting {
     asked: Option<Asked>,
     /// The task that can carry work out, unless there is none.
     task: Option<Waker>,
-    /// The thread on which the task comes back by itself, once it has nothing else to run.
+    /// The thread on which the task comes back by itself, once that has nothing else to run.
     comes_back_on: Option<ThreadId>,
-    /// Whether it had come back when it last looked for work.
+    /// Whether the task had come back by itself when it last looked for work.
     has_come_back: bool,
-    /// When something was appended for the task to find when it comes back.
+    /// When work was left for the task to find when it comes back. `None` if it was woken for the work.
     left_at: Option<Instant>,
-    /// How many rounds of one client pass before the task comes back by itself again.
+    /// How many writes of a client that is alone pass before the task comes back by itself again.
     rounds_without: u32,
     /// How many of the last rounds were quick, one after the other.
     quick_rounds: u32,
@@ -166,13 +167,17 @@ impl Queue {
     /// Asks for what waits to be carried out: the task while syncs are quick, and otherwise the
     /// thread.
     fn ask(&self, mut waiting: MutexGuard<'_, Waiting>) {
-        if waiting.is_busy || waiting.asked.is_some() {
+        if waiting.is_busy || waiting.asked == Some(Asked::Thread) {
+            return;
+        }
+        // Another thread does not know when the task's worker has nothing else to do.
+        let comes_back = waiting.comes_back_on.is_some_and(|on| on == thread::current().id());
+        let is_left = waiting.left_at.is_some();
+        if waiting.asked == Some(Asked::Task) && (comes_back || !is_left) {
             return;
         }
         match &waiting.task {
             Some(task) if waiting.quick_rounds >= LOG_INLINE_ROUNDS_MIN => {
-                // Another thread does not know when the task's worker has nothing else to do.
-                let comes_back = waiting.comes_back_on == Some(thread::current().id());
                 let task = (!comes_back).then(|| task.clone());
                 waiting.left_at = comes_back.then(now);
                 waiting.asked = Some(Asked::Task);
@@ -233,13 +238,16 @@ impl Queue {
     /// Takes all work, if the task was asked to; `None` otherwise.
     pub(super) fn take_as_task(&self) -> Option<VecDeque<Work>> {
         let mut waiting = self.waiting.lock();
+        let is_asked = !waiting.is_busy && waiting.asked == Some(Asked::Task);
+        let has_work = is_asked && !waiting.work.is_empty();
         waiting.has_come_back = waiting.comes_back_on.take().is_some();
         let waited = waiting.left_at.take().map(|at| now().saturating_duration_since(at));
         if waited.is_some_and(|waited| waited > LOG_COME_BACK_TIME_MAX) {
             waiting.rounds_without = LOG_COME_BACK_PAUSE_ROUNDS;
+        } else if waiting.has_come_back && !has_work {
+            waiting.rounds_without = LOG_COME_BACK_VAIN_PAUSE_ROUNDS;
         }
-        let is_asked = !waiting.is_busy && waiting.asked == Some(Asked::Task);
-        (is_asked && !waiting.work.is_empty()).then(|| self.take(&mut waiting))
+        has_work.then(|| self.take(&mut waiting))
     }
 
     /// The task does not do what it was asked to do.
@@ -281,6 +289,7 @@ impl Queue {
             self.ask_thread(&mut waiting);
         }
         let can_come_back = can_come_back && waiting.asked.is_none();
+        // Not twice in succession: the client and the task would be four tasks that wake each other.
         let comes_back = can_come_back && !waiting.has_come_back && waiting.rounds_without == 0;
         waiting.rounds_without -= u32::from(can_come_back && waiting.rounds_without > 0);
         waiting.comes_back_on = comes_back.then(|| thread::current().id());
@@ -402,8 +411,16 @@ mod tests {
         assert!(queue.take_as_task().is_some());
         assert!(queue.carried_out(Duration::ZERO, true));
         assert!(queue.take_as_task().is_none(), "it came back, and there was nothing to do");
-        append(&queue, Zxid(8), 1);
-        assert_eq!(task.0.load(Ordering::Relaxed), 5, "it does not come back by itself any more");
+        let rounds = i64::from(LOG_COME_BACK_VAIN_PAUSE_ROUNDS);
+        for zxid in (0..rounds).map(|round| Zxid(8 + round)) {
+            append(&queue, zxid, 1);
+            assert!(queue.take_as_task().is_some());
+            assert!(!queue.carried_out(Duration::ZERO, true), "{zxid}");
+        }
+        assert_eq!(task.0.load(Ordering::Relaxed) as i64, 4 + rounds);
+        append(&queue, Zxid(8 + rounds), 1);
+        assert!(queue.take_as_task().is_some());
+        assert!(queue.carried_out(Duration::ZERO, true), "it comes back again");
     }
 
     #[tokio::test(start_paused = true)]
@@ -428,6 +445,35 @@ mod tests {
         append(&queue, Zxid(5 + rounds), 1);
         assert!(queue.take_as_task().is_some());
         assert!(queue.carried_out(Duration::ZERO, true), "it comes back again");
+    }
+
+    #[test]
+    fn work_that_was_left_for_the_task_does_not_keep_another_thread_from_waking_it() {
+        let (queue, task) = queue_with_task();
+        append(&queue, Zxid(1), 1);
+        assert!(queue.take_as_task().is_some());
+        assert!(queue.carried_out(Duration::ZERO, true), "it comes back");
+        append(&queue, Zxid(2), 1);
+        assert_eq!(task.0.load(Ordering::Relaxed), 1, "the second write is left for it");
+        for zxid in [Zxid(3), Zxid(4)] {
+            thread::scope(|scope| _ = scope.spawn(|| append(&queue, zxid, 1)));
+            assert_eq!(task.0.load(Ordering::Relaxed), 2, "it is woken once");
+        }
+        assert!(queue.take_as_task().is_some());
+    }
+
+    #[test]
+    fn work_that_was_left_for_a_task_that_does_not_come_is_for_the_thread() {
+        let ends: [fn(&Queue); 2] = [Queue::refuse_as_task, Queue::deregister];
+        for end in ends {
+            let (queue, _) = queue_with_task();
+            append(&queue, Zxid(1), 1);
+            assert!(queue.take_as_task().is_some());
+            assert!(queue.carried_out(Duration::ZERO, true), "it comes back");
+            append(&queue, Zxid(2), 1);
+            end(&queue);
+            assert_eq!(is_asked(&queue), Some(Asked::Thread));
+        }
     }
 
     #[test]
