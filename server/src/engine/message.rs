@@ -24,6 +24,7 @@ pub enum Message {
 }
 
 // The queue moves each message several times, and most are events: the others have memory of their own.
+#[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Message>() <= size_of::<Bytes>() + size_of::<usize>());
 
 impl Message {
