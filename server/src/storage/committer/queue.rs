@@ -289,7 +289,7 @@ impl Queue {
             self.ask_thread(&mut waiting);
         }
         let can_come_back = can_come_back && waiting.asked.is_none();
-        // Not twice in succession: the client and the task would be four tasks that wake each other.
+        // Not twice in succession, since a worker runs only three tasks that wake each other.
         let comes_back = can_come_back && !waiting.has_come_back && waiting.rounds_without == 0;
         waiting.rounds_without -= u32::from(can_come_back && waiting.rounds_without > 0);
         waiting.comes_back_on = comes_back.then(|| thread::current().id());
