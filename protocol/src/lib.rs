@@ -61,7 +61,7 @@ pub use request::{
 };
 pub use response::{
     ClientInfo, Incoming, ReplyHeader, Response, decode_incoming, encode_event, encode_reply,
-    into_incoming, put_data_reply,
+    into_incoming, put_data_reply, put_reply,
 };
 pub use stat::Stat;
 pub use transport::{ConnectTarget, Dial, Dialing, Disconnected, Received, Searching, Transport};

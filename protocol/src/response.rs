@@ -6,13 +6,13 @@ use bytestring::ByteString;
 use crate::acl::Acl;
 use crate::code::{ErrorCode, OpCode};
 use crate::id::{Xid, Zxid};
-use crate::jute::{Decode, DecodeError, Encode, Parsed, encode_length_prefixed, put_count};
+use crate::jute::{Decode, DecodeError, Encode, Parsed};
 use crate::limits::REPLY_HEADER_BYTES;
 use crate::multi::{self, MultiResult};
 use crate::names::Names;
 use crate::path::RawPath;
 use crate::record;
-use crate::stat::Stat;
+use crate::stat::{STAT_BYTES, Stat};
 use crate::watch::{EventType, KeeperState, WatchedEvent};
 
 record! {
@@ -56,7 +56,21 @@ impl ReplyHeader {
         rest.put_i32(self.err.0);
         out.put_slice(&bytes);
     }
+
+    /// What a frame begins with: the length of its payload, and this.
+    fn begin_frame(&self, payload_bytes: usize) -> [u8; FRAME_BEGINNING_BYTES] {
+        let mut bytes = [0; FRAME_BEGINNING_BYTES];
+        let mut rest = &mut bytes[..];
+        rest.put_i32(i32::try_from(payload_bytes).expect("a frame is shorter than 2 GiB"));
+        rest.put_i32(self.xid.0);
+        rest.put_i64(self.zxid.0);
+        rest.put_i32(self.err.0);
+        bytes
+    }
 }
+
+/// The bytes of the length and of the header of a reply.
+const FRAME_BEGINNING_BYTES: usize = 4 + REPLY_HEADER_BYTES;
 
 /// The body of a reply. [`Response::decode`] knows which body belongs to which operation.
 ///
@@ -239,6 +253,41 @@ pub fn encode_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMu
     response.encode(out);
 }
 
+/// Appends a reply with its length before it, as a frame is sent. It is [`encode_reply`] in fewer pieces.
+///
+/// # Panics
+///
+/// If the reply is longer than 2 GiB.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use zoolet_protocol::{
+///     ErrorCode, FrameCodec, ReplyHeader, Response, Stat, Xid, Zxid, encode_reply, put_reply,
+/// };
+///
+/// let header = ReplyHeader { xid: Xid(1), zxid: Zxid(7), err: ErrorCode::OK };
+/// let (mut frame, mut payload) = (BytesMut::new(), BytesMut::new());
+/// let response = Response::Stat(Stat::default());
+/// put_reply(&header, &response, &mut frame);
+/// encode_reply(&header, &response, &mut payload);
+/// assert_eq!(FrameCodec::default().next_frame(&mut frame), Ok(Some(payload.freeze())));
+/// ```
+pub fn put_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMut) {
+    // What a `setData` gets is put together as one piece.
+    if let Response::Stat(stat) = response {
+        let mut frame = [0; FRAME_BEGINNING_BYTES + STAT_BYTES];
+        let (beginning, rest) = frame.split_at_mut(FRAME_BEGINNING_BYTES);
+        beginning.copy_from_slice(&header.begin_frame(REPLY_HEADER_BYTES + STAT_BYTES));
+        rest.copy_from_slice(&stat.to_bytes());
+        out.extend_from_slice(&frame);
+        return;
+    }
+    let bytes = REPLY_HEADER_BYTES + response.encoded_len();
+    out.reserve(4 + bytes);
+    out.extend_from_slice(&header.begin_frame(bytes));
+    response.encode(out);
+}
+
 /// Appends a reply to a `getData` with its length before it, as a frame is sent. Returns the bytes of the
 /// payload. It is [`encode_reply`] for data that need not be kept for the reply.
 ///
@@ -262,12 +311,18 @@ pub fn put_data_reply(
     stat: &Stat,
     out: &mut BytesMut,
 ) -> usize {
-    let bytes = header.encoded_len() + 4 + data.map_or(0, <[u8]>::len) + stat.encoded_len();
+    let data_bytes = data.map_or(0, <[u8]>::len);
+    let bytes = REPLY_HEADER_BYTES + 4 + data_bytes + STAT_BYTES;
+    let mut beginning = [0; FRAME_BEGINNING_BYTES + 4];
+    let (frame, length) = beginning.split_at_mut(FRAME_BEGINNING_BYTES);
+    frame.copy_from_slice(&header.begin_frame(bytes));
+    // The whole frame is shorter than 2 GiB.
+    let length_or_null = data.map_or(-1, |_| data_bytes as i32);
+    length.copy_from_slice(&length_or_null.to_be_bytes());
     out.reserve(4 + bytes);
-    put_count(bytes, out);
-    header.encode_at_once(out);
-    encode_length_prefixed(data, out);
-    stat.encode(out);
+    out.extend_from_slice(&beginning);
+    out.extend_from_slice(data.unwrap_or_default());
+    out.extend_from_slice(&stat.to_bytes());
     bytes
 }
 

@@ -40,7 +40,7 @@ pub struct Stat {
 }
 
 /// The bytes of a Stat.
-const STAT_BYTES: usize = 68;
+pub(crate) const STAT_BYTES: usize = 68;
 
 impl Stat {
     fn parse<'a>(frame: &Bytes, input: &'a [u8]) -> Parsed<'a, Self> {
@@ -72,7 +72,8 @@ impl Stat {
     }
 
     /// Its fields in their order. Every other reply has a Stat, so it is put together as one piece.
-    fn to_bytes(self) -> [u8; STAT_BYTES] {
+    #[inline]
+    pub(crate) fn to_bytes(self) -> [u8; STAT_BYTES] {
         let mut bytes = [0; STAT_BYTES];
         let mut rest = &mut bytes[..];
         rest.put_i64(self.czxid.0);

@@ -427,6 +427,9 @@ impl Core {
         table: Table,
         events: &mut Vec<FiredEvent>,
     ) {
+        if self.watches.is_empty() {
+            return;
+        }
         let receivers = self.watches.trigger(path, place.hash(), table);
         if receivers.is_empty() {
             return;

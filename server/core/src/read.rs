@@ -270,6 +270,7 @@ impl<'a> PlainReader<'a> {
     /// What [`Core::read`] answers to a `getData`, with the path. `None` if it refuses it, and where the
     /// access control list is long, so that it takes longer than others.
     #[must_use]
+    #[inline]
     pub fn data(&self, path: &[u8]) -> Option<(&'a str, Option<&'a Data>, Stat)> {
         let znode = self.core.tree.get_bytes(path)?;
         if znode.acl.long_address().is_some() {

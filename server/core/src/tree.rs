@@ -225,7 +225,14 @@ impl Tree {
 
     /// The znode whose path has these bytes.
     pub(crate) fn get_bytes(&self, path: &[u8]) -> Option<&Znode> {
-        self.at(self.find_bytes(path))
+        let path = if path.is_empty() { b"/" } else { path };
+        let mut found = None;
+        let is_it = |slot: &Slot| {
+            found = self.slots.get(*slot).filter(|znode| znode.path.as_bytes() == path);
+            found.is_some()
+        };
+        self.index.find(self.hasher.hash_bytes(path), is_it);
+        found
     }
 
     /// What a decision hands on of the places that it has looked up.

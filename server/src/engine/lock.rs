@@ -468,7 +468,9 @@ impl Engine {
             return Err(SessionEnded);
         }
         let decided = decide(&state.core);
-        let effects = self.commit_for(peer, &mut state, &decided, so_far, &mut wakers);
+        self.append_for(peer, &mut state, decided.txn());
+        let effects = state.core.apply_decided(&decided);
+        self.publish_for(peer, &mut state, &effects, so_far, &mut wakers);
         if let Some(audit) = &self.audit {
             audit.decided(peer, requester, asked, decided.txn());
         }
@@ -482,60 +484,93 @@ impl Engine {
         Ok((effects.zxid, decided.into_txn()))
     }
 
-    /// [`Engine::commit`] of what the client of a connection has asked for.
-    pub(super) fn commit_for(
-        &self,
-        peer: &Peer,
-        state: &mut State,
-        decided: &Decided,
-        so_far: &mut SoFar,
-        wakers: &mut Wakers,
-    ) -> Effects {
-        let received = (Origin::Client, peer.stats.request_received_ms());
-        let effects = self.commit(state, decided, received, Some(peer), wakers);
-        peer.count_woken(wakers.len());
-        if !effects.events.is_empty() {
-            // Who hears of this write may ask for the numbers before the turn ends.
-            so_far.counts.tell(&peer.stats);
-        }
-        effects
-    }
-
-    /// Appends a transaction to the log, applies it, and pushes its events. The caller pushes the
-    /// reply, under the same lock. `received` tells who asked for it and when, in milliseconds of
-    /// the server's clock; `peer` is the connection of a client that did.
+    /// Commits a transaction that no request asked for, or a handshake: appends it to the log, applies it,
+    /// and publishes what it did. What a request asks for takes the same three steps, but one by one: to
+    /// move the effects from one function to the next would take longer than some of these steps.
+    ///
+    /// `received` tells who asked for it and when, in milliseconds of the server's clock.
     pub(super) fn commit(
         &self,
         state: &mut State,
         decided: &Decided,
         received: (Origin, u64),
-        peer: Option<&Peer>,
         wakers: &mut Wakers,
     ) -> Effects {
-        let (txn, (origin, received_ms)) = (decided.txn(), received);
+        self.append(state, decided.txn(), received);
+        let effects = state.core.apply_decided(decided);
+        self.publish(state, &effects, None, wakers);
+        effects
+    }
+
+    /// Appends a transaction to the log, before it is applied.
+    fn append(&self, state: &mut State, txn: &Txn, (origin, received_ms): (Origin, u64)) {
         state.journal.append(txn, origin, || self.clock.at_ms(received_ms));
         if let (Some(audit), TxnOp::CloseSession { .. }) = (&self.audit, &txn.op) {
             let paths = state.core.ephemerals_after(txn.session, "", usize::MAX);
             audit.session_ended(txn.session, paths.iter(), txn.time_ms);
         }
-        let effects = state.core.apply_decided(decided);
+    }
+
+    /// [`Engine::append`] of what the client of a connection has asked for.
+    pub(super) fn append_for(&self, peer: &Peer, state: &mut State, txn: &Txn) {
+        self.append(state, txn, (Origin::Client, peer.stats.request_received_ms()));
+    }
+
+    /// Pushes the events of a transaction that was applied, and takes a snapshot if one is due. The caller
+    /// pushes the reply, under the same lock. `peer` is the connection of the client that asked for it.
+    fn publish(
+        &self,
+        state: &mut State,
+        effects: &Effects,
+        peer: Option<&Peer>,
+        wakers: &mut Wakers,
+    ) {
         self.stats.commits.add(1);
+        if !effects.events.is_empty() {
+            self.deliver_all(state.lock_held(), effects, peer, wakers);
+        }
+        if state.journal.wants_snapshot() {
+            state.journal.take_snapshot(state.core.freeze());
+        }
+    }
+
+    /// [`Engine::publish`] of what the client of a connection has asked for.
+    pub(super) fn publish_for(
+        &self,
+        peer: &Peer,
+        state: &mut State,
+        effects: &Effects,
+        so_far: &mut SoFar,
+        wakers: &mut Wakers,
+    ) {
+        self.publish(state, effects, Some(peer), wakers);
+        peer.count_woken(wakers.len());
+        if !effects.events.is_empty() {
+            // Who hears of this write may ask for the numbers before the turn ends.
+            so_far.counts.tell(&peer.stats);
+        }
+    }
+
+    /// Pushes the events of a transaction.
+    fn deliver_all(
+        &self,
+        held: LockHeld<'_>,
+        effects: &Effects,
+        peer: Option<&Peer>,
+        wakers: &mut Wakers,
+    ) {
         let mut delivery = Delivery {
             audience: Audience::default(),
             peers: EventPeers { requester: peer, last: None },
             counts: EventCounts::default(),
         };
         for fired in &effects.events {
-            self.deliver(state.lock_held(), effects.zxid, fired, &mut delivery, wakers);
+            self.deliver(held, effects.zxid, fired, &mut delivery, wakers);
         }
         delivery.counts.tell(&self.stats);
         if wakers.len() > 0 {
             self.stats.clients_woken.add(wakers.len() as u64);
         }
-        if state.journal.wants_snapshot() {
-            state.journal.take_snapshot(state.core.freeze());
-        }
-        effects
     }
 
     /// Pushes an event to every connection whose watch fired and that may read the znode.
@@ -581,7 +616,7 @@ impl Engine {
             let mut state = self.state.write();
             let txn = state.core.prepare_sweep(path, self.clock.wall_ms());
             let received = (Origin::Server, self.clock.now_ms());
-            let effects = self.commit(&mut state, &txn.into(), received, None, &mut wakers);
+            let effects = self.commit(&mut state, &txn.into(), received, &mut wakers);
             self.tell_hooks(ServerTxn::Sweep, effects.zxid);
             drop(state);
             self.stats.containers_swept.add(1);

@@ -86,8 +86,6 @@ impl Engine {
             }
             let header = ReplyHeader { xid, zxid, err: ErrorCode::OK };
             let reply_bytes = put_data_reply(&header, data, &stat, replies);
-            counts.frame_received(payload_bytes);
-            counts.request_began(&peer.stats, OpCode::GET_DATA);
             counts.reply_sent(&peer.stats, xid, reply_bytes);
             self.stats.namespaces.looked_up(&mut counts.namespace, path, data_bytes);
             answered.requests += 1;
@@ -95,7 +93,12 @@ impl Engine {
             answered.xid = xid;
             next = unread.next_after(answered.bytes);
         }
-        (answered.requests > 0).then_some(answered)
+        if answered.requests == 0 {
+            return None;
+        }
+        counts.frames_received(answered.requests, answered.bytes);
+        counts.requests_began(&peer.stats, OpCode::GET_DATA, answered.requests);
+        Some(answered)
     }
 }
 

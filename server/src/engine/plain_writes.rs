@@ -77,7 +77,9 @@ impl Engine {
             so_far.counts.frame_received(payload_bytes);
             so_far.counts.request_began(&peer.stats, header.op);
             let decided = state.core.decide_plain(write, requester, time_ms);
-            let effects = self.commit_for(peer, &mut state, &decided, so_far, &mut wakers);
+            self.append_for(peer, &mut state, decided.txn());
+            let effects = state.core.apply_decided(&decided);
+            self.publish_for(peer, &mut state, &effects, so_far, &mut wakers);
             let (zxid, reply) = (effects.zxid, effects.reply);
             wakers.add(so_far.push_reply(state.lock_held(), peer, header.xid, zxid, reply));
             self.stats.namespaces.wrote(&mut so_far.counts.namespace, decided.txn());

@@ -29,7 +29,7 @@ impl Engine {
         let mut state = self.state.write();
         let txn = state.core.prepare_create_session(session, timeout_ms, self.clock.wall_ms());
         let received = (Origin::Client, peer.stats.request_received_ms());
-        let effects = self.commit(&mut state, &txn.into(), received, None, &mut wakers);
+        let effects = self.commit(&mut state, &txn.into(), received, &mut wakers);
         self.registry.insert_session(Arc::clone(&liveness));
         let outgoing = Outgoing { after: effects.zxid, message: response(session) };
         wakers.add(peer.push(state.lock_held(), outgoing));
@@ -106,7 +106,7 @@ impl Engine {
         let now_ms = self.clock.now_ms();
         self.stats.expiry_lag.record(now_ms.saturating_sub(liveness.timeout_at_ms()));
         let received = (Origin::Server, now_ms);
-        let effects = self.commit(&mut state, &txn.into(), received, None, &mut wakers);
+        let effects = self.commit(&mut state, &txn.into(), received, &mut wakers);
         self.tell_hooks(ServerTxn::Expiry(liveness.session), effects.zxid);
         self.registry.remove_session(liveness.session);
         // Those who wait go first: the next expiry would otherwise have the lock before they have woken.
@@ -222,7 +222,7 @@ mod tests {
         // The moment after the transaction of its end and before its connection learns of it.
         let mut state = engine.state.write();
         let txn = state.core.prepare_expiry(liveness.session, 0);
-        engine.commit(&mut state, &txn.into(), (Origin::Server, 0), None, &mut Wakers::default());
+        engine.commit(&mut state, &txn.into(), (Origin::Server, 0), &mut Wakers::default());
         drop(state);
         let handled = connection.handle(ping(), Treatment::CarryOut);
         let (messages, _) = connection.peer.outbox.take_all(usize::MAX);

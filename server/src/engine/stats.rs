@@ -24,7 +24,7 @@ pub(crate) use self::namespaces::{NamespaceCounters, Namespaces, bytes_of};
 pub(crate) use self::operations::{Operations, four_letters};
 pub(crate) use self::turn::{EventCounts, TurnCounts};
 use crate::engine::message::Message;
-use crate::measure::{Counter, Spread, Summarised, Summary, Window};
+use crate::measure::{Counter, Spread, Summarised, Summary, Tally, Window};
 use crate::storage::stats::StorageStats;
 
 /// The counters of the server.
@@ -67,7 +67,8 @@ pub(crate) struct ServerStats {
     pub(crate) handshakes_exceeded: Counter,
     pub(crate) unsuccessful_handshakes: Counter,
     pub(crate) insecure_admin: Counter,
-    pub(crate) commits: Counter,
+    /// Counted under the lock of the state.
+    pub(crate) commits: Tally,
     pub(crate) stale_requests: Counter,
     pub(crate) stale_requests_dropped: Counter,
     pub(crate) stale_replies: Counter,
@@ -203,6 +204,7 @@ impl ServerStats {
         self.summaries().for_each(Summary::reset);
         self.namespaces.reset();
         self.operations.reset();
+        self.commits.reset();
         self.counters().for_each(Counter::reset);
     }
 
@@ -227,7 +229,6 @@ impl ServerStats {
             &self.handshakes_exceeded,
             &self.unsuccessful_handshakes,
             &self.insecure_admin,
-            &self.commits,
             &self.stale_requests,
             &self.stale_requests_dropped,
             &self.stale_replies,

@@ -7,8 +7,8 @@
 
 use std::task::Waker;
 
-use bytes::{BufMut as _, BytesMut};
-use zoolet_protocol::{Encode as _, ErrorCode, ReplyHeader, Response, Xid, Zxid, encode_reply};
+use bytes::BytesMut;
+use zoolet_protocol::{Encode as _, ErrorCode, ReplyHeader, Response, Xid, Zxid, put_reply};
 
 use super::message::Message;
 use super::outbox::Outgoing;
@@ -45,28 +45,28 @@ impl SoFar {
         zxid: Zxid,
         reply: Result<Response, ErrorCode>,
     ) -> Option<Waker> {
-        let (err, response) = match reply {
-            Ok(response) => (ErrorCode::OK, response),
-            Err(code) => (code, Response::Empty),
-        };
+        let err = reply.as_ref().err().copied().unwrap_or(ErrorCode::OK);
         let header = ReplyHeader { xid, zxid, err };
+        let short = reply.as_ref().unwrap_or(&Response::Empty);
         if self.has_passage(held, peer, zxid) {
-            let bytes = header.encoded_len() + response.encoded_len();
+            let bytes = header.encoded_len() + short.encoded_len();
             // A reply that is too long for a frame cuts the connection, which is up to the outbox.
-            if let Ok(prefix) = i32::try_from(bytes) {
+            if i32::try_from(bytes).is_ok() {
                 self.counts.reply_sent(&peer.stats, xid, bytes);
                 match &mut self.buffer {
                     Some(buffer) if bytes <= SHORT_BYTES_MAX => {
-                        buffer.reserve(4 + bytes);
-                        buffer.put_i32(prefix);
-                        encode_reply(&header, &response, buffer);
+                        put_reply(&header, short, buffer);
                     }
-                    _ => self.long_reply = Some(Message::Reply(header, Box::new(response))),
+                    _ => self.long_reply = Some(message(header, reply)),
                 }
                 return None;
             }
         }
-        let message = Message::Reply(header, Box::new(response));
-        peer.push(held, Outgoing { after: zxid, message })
+        peer.push(held, Outgoing { after: zxid, message: message(header, reply) })
     }
+}
+
+/// A reply as the outbox has it.
+fn message(header: ReplyHeader, reply: Result<Response, ErrorCode>) -> Message {
+    Message::Reply(header, Box::new(reply.unwrap_or(Response::Empty)))
 }

@@ -96,6 +96,7 @@ impl AclList {
 
     /// Whether the list gives everyone one of the permissions in `wanted`.
     #[must_use]
+    #[inline]
     pub fn permits_everyone(&self, wanted: Permissions) -> bool {
         let Some(list) = &self.0 else { return true };
         list.0.of_everyone.intersects(wanted) || list.entries().is_empty()

@@ -12,8 +12,8 @@ use crate::txn::{CreateTxn, TxnOp};
 
 pub(super) struct View<'a> {
     tree: &'a Tree,
-    /// There is none outside a multi.
-    overlay: Overlay,
+    /// There is none outside a multi, and before its second operation.
+    overlay: Option<Overlay>,
     /// Decides what the requester may do.
     pub(super) authorizer: Authorizer<'a>,
     has_session: bool,
@@ -72,7 +72,7 @@ impl Overlay {
 impl<'a> View<'a> {
     /// The tree without an overlay.
     pub(super) fn of(tree: &'a Tree, authorizer: Authorizer<'a>, has_session: bool) -> Self {
-        Self { tree, overlay: Overlay::default(), authorizer, has_session }
+        Self { tree, overlay: None, authorizer, has_session }
     }
 
     /// `SessionExpired`, unless the session of the requester lives.
@@ -102,8 +102,8 @@ impl<'a> View<'a> {
         path: &str,
     ) -> (Option<Place>, Option<&Znode>) {
         let path = if path.is_empty() { "/" } else { path };
-        if !self.overlay.changed.is_empty()
-            && let Some(changed) = self.overlay.get(path)
+        if let Some(overlay) = &self.overlay
+            && let Some(changed) = overlay.get(path)
         {
             return (changed.place, changed.znode.as_ref());
         }
@@ -165,7 +165,7 @@ impl<'a> View<'a> {
     }
 
     fn put(&mut self, path: &ZPath, znode: Option<Znode>, place: Option<Place>) {
-        self.overlay.put(Changed { path: path.clone(), znode, place });
+        self.overlay.get_or_insert_default().put(Changed { path: path.clone(), znode, place });
     }
 }
 

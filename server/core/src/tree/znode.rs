@@ -131,6 +131,7 @@ impl Znode {
 
     /// Its Stat as a client sees it (`DataNode.copyStat`). The stored cversion counts the creations
     /// of children; the cversion in a Stat counts creations and deletions.
+    #[inline]
     pub(crate) fn stat(&self) -> Stat {
         let stat = &self.stat;
         Stat {

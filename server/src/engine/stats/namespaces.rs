@@ -170,7 +170,10 @@ impl Namespaces {
             TxnOp::CloseSession { paths } => {
                 paths.iter().for_each(|path| self.write(last, path, 0));
             }
-            op => op.single_operations().iter().for_each(|op| self.wrote_op(last, op)),
+            TxnOp::Multi(_) => {
+                txn.op.single_operations().iter().for_each(|op| self.wrote_op(last, op));
+            }
+            op => self.wrote_op(last, op),
         }
     }
 

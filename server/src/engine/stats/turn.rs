@@ -28,15 +28,25 @@ pub(crate) struct TurnCounts {
 }
 
 impl TurnCounts {
-    /// Counts a frame that came in.
+    /// Counts frames that came in, with their bytes and the lengths before them.
+    pub(crate) fn frames_received(&mut self, frames: usize, bytes: usize) {
+        self.received += frames as u64;
+        self.bytes_received += bytes as u64;
+    }
+
+    /// Counts a frame that came in, with the bytes of its payload.
     pub(crate) fn frame_received(&mut self, bytes: usize) {
-        self.received += 1;
-        self.bytes_received += 4 + bytes as u64;
+        self.frames_received(1, 4 + bytes);
     }
 
     /// Counts a request.
     pub(crate) fn request_began(&mut self, stats: &ConnectionStats, op: OpCode) {
-        if let Some((op, times)) = self.operations.add(op.0, 1) {
+        self.requests_began(stats, op, 1);
+    }
+
+    /// Counts requests of one operation.
+    pub(crate) fn requests_began(&mut self, stats: &ConnectionStats, op: OpCode, requests: usize) {
+        if let Some((op, times)) = self.operations.add(op.0, requests as u64) {
             stats.server.operations.count(OpCode(op), times);
         }
     }
