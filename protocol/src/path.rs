@@ -192,6 +192,18 @@ impl ZPath {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// The bytes of the text, which share its allocation.
+    ///
+    /// ```
+    /// use zoolet_protocol::ZPath;
+    ///
+    /// assert_eq!(&*ZPath::root().to_shared_bytes(), b"/");
+    /// ```
+    #[must_use]
+    pub fn to_shared_bytes(&self) -> Arc<[u8]> {
+        Arc::clone(&self.0).into()
+    }
+
     /// Validates a path.
     ///
     /// # Errors
@@ -226,7 +238,7 @@ impl ZPath {
     /// The path of the parent, `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<&str> {
-        match last_slash(&self.0)? {
+        match last_slash(&*self.0)? {
             slash if slash + 1 == self.0.len() => None,
             0 => Some("/"),
             slash => Some(&self.0[..slash]),
@@ -236,7 +248,7 @@ impl ZPath {
     /// The last component; empty for the root.
     #[must_use]
     pub fn name(&self) -> &str {
-        last_slash(&self.0).map_or("", |slash| &self.0[slash + 1..])
+        last_slash(&*self.0).map_or("", |slash| &self.0[slash + 1..])
     }
 }
 
@@ -249,8 +261,8 @@ impl ZPath {
 /// assert_eq!([last_slash("/locks/lock-0"), last_slash("relative")], [Some(6), None]);
 /// ```
 #[must_use]
-pub fn last_slash(path: &str) -> Option<usize> {
-    memrchr(b'/', path.as_bytes())
+pub fn last_slash(path: impl AsRef<[u8]>) -> Option<usize> {
+    memrchr(b'/', path.as_ref())
 }
 
 /// The digits of the number that a server appends to the name of a sequential znode. Numbers beyond

@@ -1,12 +1,9 @@
 //! The plainest requests, read where they are.
 
-use bytes::Bytes;
-
 use super::{CreateFlags, CreateKind, RequestHeader};
 use crate::acl::Permissions;
 use crate::code::OpCode;
 use crate::id::{Expect, Xid};
-use crate::jute::slice_of;
 
 /// A `getData` that sets no watch. It borrows from its frame, where
 /// [`decode_request`](crate::decode_request) shares the frame's memory.
@@ -47,8 +44,7 @@ impl<'a> PlainGetData<'a> {
     }
 }
 
-/// A short `create`, `create2`, `delete` or `setData` that stands alone. It borrows from its frame, but for
-/// the data, which share the frame's memory.
+/// A short `create`, `create2`, `delete` or `setData` that stands alone. It borrows from its frame.
 ///
 /// The access control list of a create has one entry, for everyone, as almost every list.
 ///
@@ -60,30 +56,37 @@ impl<'a> PlainGetData<'a> {
 /// let delete = MultiOp::Delete(Delete { path: "/a".into(), version: Expect::Any });
 /// let payload = encode_request(Xid(7), &Request::Write(Write::Op(delete)));
 /// assert!(PlainWrite::is_announced_by(&payload));
-/// let write = PlainWrite::decode(&payload, &payload).unwrap();
-/// assert_eq!((write.header.xid, write.path), (Xid(7), "/a"));
-/// assert_eq!(write.change, PlainChange::Delete { version: Expect::Any });
+/// let write = PlainWrite::decode(&payload).unwrap();
+/// assert_eq!(write.header.xid, Xid(7));
+/// assert_eq!(write.change, PlainChange::Delete { path: b"/a", version: Expect::Any });
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlainWrite<'a> {
     /// The header of the request.
     pub header: RequestHeader,
-    /// The path, without the number that a sequential znode gets.
-    pub path: &'a str,
     /// The change.
-    pub change: PlainChange,
+    pub change: PlainChange<'a>,
 }
 
 /// What a [`PlainWrite`] does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlainChange {
+///
+/// ```
+/// use zoolet_protocol::{Expect, PlainChange};
+///
+/// let change = PlainChange::SetData { path: b"/a", data: None, version: Expect::Any };
+/// assert_eq!(change.path(), b"/a");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlainChange<'a> {
     /// `create` or `create2`.
     Create {
         /// The operation.
         kind: CreateKind,
+        /// The path, without the number that a sequential znode gets.
+        path: &'a str,
         /// The data; `None` for null.
-        data: Option<Bytes>,
+        data: Option<&'a [u8]>,
         /// What everyone may do.
         of_everyone: Permissions,
         /// The mode.
@@ -91,16 +94,31 @@ pub enum PlainChange {
     },
     /// `delete`.
     Delete {
+        /// The path, perhaps not in UTF-8, as that of [`PlainGetData`].
+        path: &'a [u8],
         /// The expected version of the data.
         version: Expect,
     },
     /// `setData`.
     SetData {
+        /// The path, perhaps not in UTF-8, as that of [`PlainGetData`].
+        path: &'a [u8],
         /// The new data; `None` for null.
-        data: Option<Bytes>,
+        data: Option<&'a [u8]>,
         /// The expected version of the data.
         version: Expect,
     },
+}
+
+impl<'a> PlainChange<'a> {
+    /// The bytes of the path.
+    #[must_use]
+    pub fn path(&self) -> &'a [u8] {
+        match *self {
+            Self::Create { path, .. } => path.as_bytes(),
+            Self::Delete { path, .. } | Self::SetData { path, .. } => path,
+        }
+    }
 }
 
 /// The identity of everyone, with the lengths before its parts.
@@ -125,26 +143,24 @@ impl<'a> PlainWrite<'a> {
             }
     }
 
-    /// Decodes a payload that is a part of `frame`. `None` if it is another request, or none, or longer than
-    /// [`PlainWrite::BYTES_MAX`], or has a path that is null or not in UTF-8, or is a create with another list
-    /// than one entry for everyone, or with bytes after its flags: [`decode_request`](crate::decode_request)
-    /// tells.
-    ///
-    /// # Panics
-    ///
-    /// If `payload` is no part of `frame`.
+    /// Decodes the payload of a frame. `None` if it is another request, or none, or longer than
+    /// [`PlainWrite::BYTES_MAX`], or has a path that is null, or is a create with a path that is not in UTF-8,
+    /// with another list than one entry for everyone, or with bytes after its flags:
+    /// [`decode_request`](crate::decode_request) tells.
     #[must_use]
-    pub fn decode(frame: &Bytes, payload: &'a [u8]) -> Option<Self> {
+    #[inline]
+    pub fn decode(payload: &'a [u8]) -> Option<Self> {
         if payload.len() > Self::BYTES_MAX {
             return None;
         }
         let mut rest = payload;
         let (xid, op) = (Xid(int(&mut rest)?), OpCode(int(&mut rest)?));
-        let path = std::str::from_utf8(buffer(&mut rest)??).ok()?;
+        let path = buffer(&mut rest)??;
         let change = match op {
             OpCode::CREATE | OpCode::CREATE2 => {
                 let kind = CreateKind::from_op_code(op)?;
-                let data = shared(frame, &mut rest)?;
+                let path = std::str::from_utf8(path).ok()?;
+                let data = buffer(&mut rest)?;
                 let is_single = int(&mut rest)? == 1;
                 let of_everyone = Permissions(int(&mut rest)?);
                 rest = rest.strip_prefix(EVERYONE).filter(|_| is_single)?;
@@ -152,17 +168,17 @@ impl<'a> PlainWrite<'a> {
                 if !rest.is_empty() {
                     return None;
                 }
-                PlainChange::Create { kind, data, of_everyone, flags }
+                PlainChange::Create { kind, path, data, of_everyone, flags }
             }
-            OpCode::DELETE => PlainChange::Delete { version: int(&mut rest)?.into() },
+            OpCode::DELETE => PlainChange::Delete { path, version: int(&mut rest)?.into() },
             OpCode::SET_DATA => {
-                let data = shared(frame, &mut rest)?;
-                PlainChange::SetData { data, version: int(&mut rest)?.into() }
+                let data = buffer(&mut rest)?;
+                PlainChange::SetData { path, data, version: int(&mut rest)?.into() }
             }
             _ => return None,
         };
         // As in every request, bytes after the last field of the others are ignored.
-        Some(Self { header: RequestHeader { xid, op }, path, change })
+        Some(Self { header: RequestHeader { xid, op }, change })
     }
 }
 
@@ -184,19 +200,16 @@ fn buffer<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     Some(Some(bytes))
 }
 
-/// Takes a buffer off the front, which shares the memory of `frame`.
-fn shared(frame: &Bytes, rest: &mut &[u8]) -> Option<Option<Bytes>> {
-    Some(buffer(rest)?.map(|bytes| slice_of(frame, bytes)))
-}
-
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;
     use crate::acl::{Acl, Id};
     use crate::jute::repaired;
     use crate::multi::MultiOp;
+    use crate::path::RawPath;
     use crate::request::{Create, Delete, Lookup, Read, Request, SetData, Write};
     use crate::{decode_request, encode_request};
 
@@ -300,7 +313,7 @@ mod tests {
                 _ => true,
             };
             let frame = damaged(&Request::Write(Write::Op(op.clone())), &damages);
-            let found = PlainWrite::decode(&frame, &frame);
+            let found = PlainWrite::decode(&frame);
             prop_assert!(found.is_none() || PlainWrite::is_announced_by(&frame));
             if let Some(found) = &found {
                 let (header, request) = decode_request(&frame).unwrap();
@@ -324,22 +337,26 @@ mod tests {
         for (bytes, is_plain) in [(PlainWrite::BYTES_MAX, true), (PlainWrite::BYTES_MAX + 1, false)]
         {
             let frame = set(bytes - beside);
-            assert_eq!(PlainWrite::decode(&frame, &frame).is_some(), is_plain);
+            assert_eq!(PlainWrite::decode(&frame).is_some(), is_plain);
             assert_eq!(PlainWrite::is_announced_by(&frame), is_plain);
         }
     }
 
     /// A write as all requests are decoded.
     fn general(write: &PlainWrite<'_>) -> MultiOp {
-        let path = write.path.into();
-        match write.change.clone() {
-            PlainChange::Create { kind, data, of_everyone, flags } => {
+        let text = |path| RawPath::from(repaired(path));
+        let shared = |data: Option<&[u8]>| data.map(Bytes::copy_from_slice);
+        match write.change {
+            PlainChange::Create { kind, path, data, of_everyone, flags } => {
                 let acl = Some(vec![Acl::open().with_permissions(of_everyone)]);
+                let (path, data) = (path.into(), shared(data));
                 MultiOp::Create(Create { kind, path, data, acl, flags })
             }
-            PlainChange::Delete { version } => MultiOp::Delete(Delete { path, version }),
-            PlainChange::SetData { data, version } => {
-                MultiOp::SetData(SetData { path, data, version })
+            PlainChange::Delete { path, version } => {
+                MultiOp::Delete(Delete { path: text(path), version })
+            }
+            PlainChange::SetData { path, data, version } => {
+                MultiOp::SetData(SetData { path: text(path), data: shared(data), version })
             }
         }
     }

@@ -14,11 +14,11 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 use zoolet_protocol::{
-    CreateKind, ErrorCode, EventType, MultiResult, RawPath, Response, SessionId, Stat,
-    WatchedEvent, ZPath, Zxid,
+    CreateKind, ErrorCode, EventType, MultiResult, RawPath, Response, SessionId, WatchedEvent,
+    ZPath, Zxid,
 };
 
-use self::done::Done;
+use self::done::{Done, stat_of};
 use crate::acl::{AclList, Identities};
 use crate::core::Core;
 use crate::ephemeral_owner::EphemeralType;
@@ -176,17 +176,17 @@ impl Core {
     ///
     /// The data is copied, so that the tree does not keep the frame alive in which it came.
     pub fn apply(&mut self, txn: &Txn) -> Effects {
-        self.apply_with(txn, LookedUp::default(), &[])
+        self.apply_with(txn, &LookedUp::default(), &[])
     }
 
     /// Carries out a transaction, as [`Core::apply`] does. It uses the places that the decision has
     /// looked up, if no znode came or went in this state machine since, and looks them up again
     /// otherwise. The result is the same.
     pub fn apply_decided(&mut self, decided: &Decided) -> Effects {
-        self.apply_with(&decided.txn, decided.looked_up, &decided.in_multi)
+        self.apply_with(&decided.txn, &decided.looked_up, &decided.in_multi)
     }
 
-    fn apply_with(&mut self, txn: &Txn, looked_up: LookedUp, in_multi: &[LookedUp]) -> Effects {
+    fn apply_with(&mut self, txn: &Txn, looked_up: &LookedUp, in_multi: &[LookedUp]) -> Effects {
         let mut events = Vec::new();
         let header = Header { session: txn.session, zxid: txn.zxid, time_ms: txn.time_ms };
         let mut ended = None;
@@ -200,7 +200,7 @@ impl Core {
                 // own.
                 for path in paths {
                     if !self.sessions.owns(txn.session, path) {
-                        self.delete(path, LookedUp::default(), header, &mut events);
+                        self.delete(path, &LookedUp::default(), header, &mut events);
                     }
                 }
                 // Logs from before ZooKeeper 3.6 do not name the ephemerals.
@@ -225,11 +225,25 @@ impl Core {
             }
             TxnOp::Multi(ops) => {
                 // An operation that lets a znode come or go ends what was looked up for those after it.
-                let looked_up = in_multi.iter().copied().chain(iter::repeat(LookedUp::default()));
-                let result = |(op, at)| Done::result(self.carry_out(op, at, header, &mut events));
+                let unknown = LookedUp::default();
+                let looked_up = in_multi.iter().chain(iter::repeat(&unknown));
+                let result = |(op, at)| {
+                    let done = self.carry_out(op, at, header, &mut events);
+                    Done::result(&done, &self.tree)
+                };
                 Ok(Response::Multi(ops.iter().zip(looked_up).map(result).collect()))
             }
-            op => self.carry_out(op, looked_up, header, &mut events).map(Done::response),
+            // Most transactions are one operation. Their effects are made where they are returned.
+            op => {
+                let done = self.carry_out(op, looked_up, header, &mut events);
+                self.last_zxid = self.last_zxid.max(txn.zxid);
+                if let Ok(Done::Set(place, length)) = done {
+                    let reply = Ok(Response::Stat(stat_of(place, length, &self.tree)));
+                    return Effects { zxid: txn.zxid, reply, events, ended: None };
+                }
+                let reply = done.map(|done| done.response(&self.tree));
+                return Effects { zxid: txn.zxid, reply, events, ended: None };
+            }
         };
         self.last_zxid = self.last_zxid.max(txn.zxid);
         Effects { zxid: txn.zxid, reply, events, ended }
@@ -239,7 +253,7 @@ impl Core {
     fn carry_out<'a>(
         &mut self,
         op: &'a TxnOp,
-        looked_up: LookedUp,
+        looked_up: &LookedUp,
         header: Header,
         events: &mut Vec<FiredEvent>,
     ) -> Result<Done<'a>, ErrorCode> {
@@ -252,7 +266,7 @@ impl Core {
             TxnOp::SetData { path, data, version } => {
                 let place = self.tree.place(looked_up, path);
                 let set = self.set_data(path, place, (data.as_ref(), *version), header, events);
-                set.map(Done::Set).ok_or(ErrorCode::NO_NODE)
+                set.map(|length| Done::Set(place, length)).ok_or(ErrorCode::NO_NODE)
             }
             TxnOp::Check { .. } => Ok(Done::Checked),
             TxnOp::Error(code) => Err(*code),
@@ -263,7 +277,7 @@ impl Core {
     fn create<'a>(
         &mut self,
         create: &'a CreateTxn,
-        looked_up: LookedUp,
+        looked_up: &LookedUp,
         header: Header,
         events: &mut Vec<FiredEvent>,
     ) -> Result<Done<'a>, ErrorCode> {
@@ -338,7 +352,7 @@ impl Core {
     fn delete(
         &mut self,
         path: &ZPath,
-        looked_up: LookedUp,
+        looked_up: &LookedUp,
         header: Header,
         events: &mut Vec<FiredEvent>,
     ) -> Option<()> {
@@ -403,19 +417,19 @@ impl Core {
         (data, version): (Option<&Bytes>, i32),
         header: Header,
         events: &mut Vec<FiredEvent>,
-    ) -> Option<Stat> {
-        let length = data.map_or(0, Bytes::len) as i64;
-        let (stat, bytes) = self.tree.update_at(place, |znode| {
-            let bytes = length - znode.data_length() as i64;
+    ) -> Option<usize> {
+        let length = data.map_or(0, Bytes::len);
+        let bytes = self.tree.update_at(place, |znode| {
+            let bytes = length as i64 - znode.data_length() as i64;
             Data::set(&mut znode.data, data.map(|data| &**data));
             znode.stat.version = version;
             znode.stat.mzxid = header.zxid;
             znode.stat.mtime = header.time_ms;
-            (znode.stat(), bytes)
+            bytes
         })?;
         self.quotas.count(&mut self.tree, path, Change { count: 0, bytes });
         self.fire(EventType::NODE_DATA_CHANGED, (path, place), Table::Data, events);
-        Some(stat)
+        Some(length)
     }
 
     /// Fires the watches of a znode that exists. Beside the path is its place: with its hash, and mostly

@@ -23,9 +23,19 @@ use crate::limits::{
     TXN_BYTES_MAX, TXN_BYTES_PER_BYTE,
 };
 use crate::quota::{Change, QuotaZnode, StatsTrack};
-use crate::tree::{InMulti, LookedUp, Znode};
+use crate::tree::{InMulti, LookedUp, Place, Znode};
 use crate::txn::{Decided, Txn, TxnOp};
 use crate::watches::ConnectionId;
+
+/// The znode that a request may set or delete.
+struct Found<'a> {
+    znode: &'a Znode,
+    /// The version after the change.
+    version: i32,
+    place: Option<Place>,
+    /// Where its parent is, as far as that was looked up.
+    parent: Option<Place>,
+}
 
 /// A decision: the change and what was looked up for it, or the error code of the refusal.
 type Decision = Result<(TxnOp, LookedUp), ErrorCode>;
@@ -73,26 +83,53 @@ impl Core {
     #[must_use]
     pub fn decide_plain(
         &self,
-        write: PlainWrite<'_>,
+        write: &PlainWrite<'_>,
         requester: &Requester,
         time_ms: i64,
     ) -> Decided {
         debug_assert!(self.has_session(requester.session), "{} has ended", requester.session);
         const { assert!(PlainWrite::BYTES_MAX <= TXN_BYTES_ALWAYS / 2, "it is never too long") };
         let view = self.view(requester, true);
-        let path = write.path;
-        let decision = match write.change {
-            PlainChange::Create { kind, data, of_everyone, flags } => {
+        // A transaction is made where it is returned, since to move it would take longer than to decide it.
+        let refusal = match write.change {
+            PlainChange::Create { kind, path, data, of_everyone, flags } => {
                 let acl = || Ok(self.tree.list_of_everyone(of_everyone));
-                let create = NewZnode { kind, flags, path: Some(path), data, acl };
-                self.decide_create(create, &view)
+                let (path, data) = (Some(path), data.map(Bytes::copy_from_slice));
+                let create = NewZnode { kind, flags, path, data, acl };
+                match self.decide_create(create, &view) {
+                    Ok((op, looked_up)) => {
+                        let txn = self.txn(requester, time_ms, op);
+                        return Decided { txn, looked_up, in_multi: InMulti::new() };
+                    }
+                    Err(code) => code,
+                }
             }
-            PlainChange::Delete { version } => self.decide_delete(path, version, &view),
-            PlainChange::SetData { data, version } => {
-                self.decide_set_data(path, (data, version), &view)
+            PlainChange::Delete { path, version } => {
+                match self.check_delete(path, version, &view) {
+                    Ok(found) => {
+                        let path = found.znode.path.clone();
+                        let txn = self.txn(requester, time_ms, TxnOp::Delete { path });
+                        let looked_up = self.tree.looked_up(found.place, found.parent);
+                        return Decided { txn, looked_up, in_multi: InMulti::new() };
+                    }
+                    Err(code) => code,
+                }
+            }
+            PlainChange::SetData { path, data, version } => {
+                match self.check_set_data(path, (data, version), &view) {
+                    Ok(found) => {
+                        let path = found.znode.path.clone();
+                        let data = data.map(Bytes::copy_from_slice);
+                        let op = TxnOp::SetData { path, data, version: found.version };
+                        let txn = self.txn(requester, time_ms, op);
+                        let looked_up = self.tree.looked_up(found.place, found.parent);
+                        return Decided { txn, looked_up, in_multi: InMulti::new() };
+                    }
+                    Err(code) => code,
+                }
             }
         };
-        self.decided(requester, time_ms, decision, InMulti::new())
+        self.refuse(requester, refusal, time_ms).into()
     }
 
     fn decided(
@@ -179,12 +216,19 @@ impl Core {
             }
             MultiOp::Delete(delete) => {
                 view.check_session()?;
-                self.decide_delete(text(&delete.path)?, delete.version, view)
+                let path = text(&delete.path)?.as_bytes();
+                let found = self.check_delete(path, delete.version, view)?;
+                let looked_up = self.tree.looked_up(found.place, found.parent);
+                Ok((TxnOp::Delete { path: found.znode.path.clone() }, looked_up))
             }
             MultiOp::SetData(SetData { path, data, version }) => {
                 view.check_session()?;
                 let path = path.text().ok_or(ErrorCode::BAD_ARGUMENTS)?;
-                self.decide_set_data(path, (data.clone(), *version), view)
+                let set = (data.as_deref(), *version);
+                let found = self.check_set_data(path.as_bytes(), set, view)?;
+                let (path, data) = (found.znode.path.clone(), data.clone());
+                let looked_up = self.tree.looked_up(found.place, found.parent);
+                Ok((TxnOp::SetData { path, data, version: found.version }, looked_up))
             }
             MultiOp::Check(check) => Self::decide_check(check, view),
         }
@@ -271,69 +315,74 @@ impl Core {
         }
     }
 
-    /// Decides a delete in a session that lives.
-    fn decide_delete(&self, path: &str, version: Expect, view: &View<'_>) -> Decision {
+    /// Checks a delete in a session that lives. A path that is not in UTF-8 has no znode.
+    fn check_delete<'v>(
+        &self,
+        path: &[u8],
+        version: Expect,
+        view: &'v View<'_>,
+    ) -> Result<Found<'v>, ErrorCode> {
         let is_built_in =
-            matches!(path, "/" | "/zookeeper" | "/zookeeper/quota" | "/zookeeper/config");
+            matches!(path, b"/" | b"/zookeeper" | b"/zookeeper/quota" | b"/zookeeper/config");
         let parent = before_name(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
         if is_built_in {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let decision = self.decide_delete_below(parent, path, version, view);
-        decision.map_err(|code| unless_null(path, code))
+        let found = Self::check_delete_below(parent, path, version, view);
+        found.map_err(|code| unless_null(path, code))
     }
 
-    fn decide_delete_below(
-        &self,
-        parent: &str,
-        path: &str,
+    fn check_delete_below<'v>(
+        parent: &[u8],
+        path: &[u8],
         version: Expect,
-        view: &View<'_>,
-    ) -> Decision {
+        view: &'v View<'_>,
+    ) -> Result<Found<'v>, ErrorCode> {
         let (parent_place, parent) = view.look_up_parent(parent);
         let parent = parent.ok_or(ErrorCode::NO_NODE)?;
         view.authorizer.permits(&parent.acl, Permissions::DELETE)?;
         let (place, znode) = view.look_up(path);
         let znode = znode.ok_or(ErrorCode::NO_NODE)?;
-        check_version(znode.stat.version, version)?;
+        let version = check_version(znode.stat.version, version)?;
         if znode.num_children > 0 {
             return Err(ErrorCode::NOT_EMPTY);
         }
-        let looked_up = self.tree.looked_up(place, parent_place);
-        Ok((TxnOp::Delete { path: znode.path.clone() }, looked_up))
+        Ok(Found { znode, version, place, parent: parent_place })
     }
 
-    /// Decides a `setData` in a session that lives.
-    fn decide_set_data(
+    /// Checks a `setData` in a session that lives.
+    fn check_set_data<'v>(
         &self,
-        path: &str,
-        (data, expect): (Option<Bytes>, Expect),
-        view: &View<'_>,
-    ) -> Decision {
+        path: &[u8],
+        (data, expect): (Option<&[u8]>, Expect),
+        view: &'v View<'_>,
+    ) -> Result<Found<'v>, ErrorCode> {
         let (place, znode) = view.look_up(path);
         // Where a znode is the path is valid, but for the second name of the root.
         let Some(znode) = znode.filter(|_| !path.is_empty()) else {
-            ZPath::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+            // What is not in UTF-8 is read as U+FFFD, which no valid path has.
+            let text = std::str::from_utf8(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+            ZPath::check(text).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
             return Err(ErrorCode::NO_NODE);
         };
+        let path = &znode.path;
         view.authorizer.permits(&znode.acl, Permissions::WRITE)?;
         if let Some(quota) = QuotaZnode::at(path) {
-            let is_too_long = data.as_ref().is_some_and(|data| data.len() > QUOTA_TEXT_BYTES_MAX);
+            let is_too_long = data.is_some_and(|data| data.len() > QUOTA_TEXT_BYTES_MAX);
             // ZooKeeper accepts counters that it cannot parse, and fails when it next counts.
             let is_unreadable =
-                matches!(quota, QuotaZnode::Stats(_)) && StatsTrack::parse(data.as_ref()).is_none();
+                matches!(quota, QuotaZnode::Stats(_)) && StatsTrack::parse_text(data).is_none();
             if is_too_long || is_unreadable {
                 return Err(ErrorCode::BAD_ARGUMENTS);
             }
         }
         if self.settings.enforce_quota {
-            let length = data.as_ref().map_or(0, Bytes::len) as i64;
+            let length = data.map_or(0, <[u8]>::len) as i64;
             let change = Change { count: 0, bytes: length - znode.data_length() as i64 };
             self.quotas.admit(&self.tree, path, change)?;
         }
         let version = check_version(znode.stat.version, expect)?;
-        let path = znode.path.clone();
-        Ok((TxnOp::SetData { path, data, version }, self.tree.looked_up(place, None)))
+        Ok(Found { znode, version, place, parent: None })
     }
 
     fn decide_set_acl(&self, set_acl: &SetAcl, requester: &Requester, view: &View<'_>) -> Decision {
@@ -388,13 +437,13 @@ fn text(path: &RawPath) -> Result<&str, ErrorCode> {
 
 /// The refusal of a write to `path`. ZooKeeper refuses a path with a null character before it looks for
 /// anything else. No znode has such a path, so that only a refusal looks for one.
-fn unless_null(path: &str, refusal: ErrorCode) -> ErrorCode {
-    if path.contains('\0') { ErrorCode::BAD_ARGUMENTS } else { refusal }
+fn unless_null(path: &[u8], refusal: ErrorCode) -> ErrorCode {
+    if path.contains(&0) { ErrorCode::BAD_ARGUMENTS } else { refusal }
 }
 
 /// What stands before the last slash of a path: that of the parent, but the empty string for a child
 /// of the root. `None` if the text has no slash.
-fn before_name(path: &str) -> Option<&str> {
+fn before_name(path: &[u8]) -> Option<&[u8]> {
     Some(&path[..last_slash(path)?])
 }
 

@@ -124,7 +124,7 @@ impl Restore {
             return Err(RestoreError::ParentMissing(path));
         }
         let tree = &self.core.tree;
-        let places = tree.places(LookedUp::default(), &path);
+        let places = tree.places(&LookedUp::default(), &path);
         let Some(places) = places.filter(|places| places.parent.has_znode()) else {
             return Err(RestoreError::ParentMissing(path));
         };

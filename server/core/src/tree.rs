@@ -199,7 +199,8 @@ impl Tree {
         self.find_bytes(path.as_bytes())
     }
 
-    fn find_bytes(&self, path: &[u8]) -> Place {
+    /// [`Tree::find`] of a path with these bytes.
+    pub(crate) fn find_bytes(&self, path: &[u8]) -> Place {
         let path = if path.is_empty() { b"/" } else { path };
         let hash = self.hasher.hash_bytes(path);
         let is_it =
@@ -207,10 +208,11 @@ impl Tree {
         Place { hash, slot: self.index.find(hash, is_it).copied() }
     }
 
-    /// [`Tree::find`] of a znode below which one is to be created or deleted.
-    pub(crate) fn find_parent(&self, path: &str) -> Place {
-        let is_it = |last: &Place| self.at(*last).is_some_and(|znode| &*znode.path == path);
-        self.last_parent.filter(is_it).unwrap_or_else(|| self.find(path))
+    /// [`Tree::find_bytes`] of a znode below which one is to be created or deleted.
+    pub(crate) fn find_parent(&self, path: &[u8]) -> Place {
+        let is_it =
+            |last: &Place| self.at(*last).is_some_and(|znode| znode.path.as_bytes() == path);
+        self.last_parent.filter(is_it).unwrap_or_else(|| self.find_bytes(path))
     }
 
     /// The znode at a place.
@@ -242,13 +244,13 @@ impl Tree {
 
     /// Where the znode at `path` is, as it was looked up, or looked up again if a znode came or went
     /// since.
-    pub(crate) fn place(&self, looked_up: LookedUp, path: &str) -> Place {
+    pub(crate) fn place(&self, looked_up: &LookedUp, path: &str) -> Place {
         let known = looked_up.znode.filter(|_| looked_up.edition == self.edition);
         self.place_of(known, || path)
     }
 
     /// Where the znode at `path` is and its parent, as [`Tree::place`]. `None` for the root.
-    pub(crate) fn places(&self, looked_up: LookedUp, path: &ZPath) -> Option<Places> {
+    pub(crate) fn places(&self, looked_up: &LookedUp, path: &ZPath) -> Option<Places> {
         if path.is_root() {
             return None;
         }
@@ -299,7 +301,7 @@ impl Tree {
     /// znode has the path.
     pub(crate) fn insert(&mut self, znode: Znode) {
         let path = znode.path.clone();
-        let places = self.places(LookedUp::default(), &path).expect("the root is never inserted");
+        let places = self.places(&LookedUp::default(), &path).expect("the root is never inserted");
         let inserted = self.insert_at(places, znode, |_| {});
         assert!(inserted.is_some(), "the parent of {path} exists");
     }
@@ -519,7 +521,7 @@ mod tests {
     }
 
     fn remove(tree: &mut Tree, path: &ZPath, zxid: Zxid) {
-        let places = tree.places(LookedUp::default(), path).unwrap();
+        let places = tree.places(&LookedUp::default(), path).unwrap();
         tree.remove_at(places, path, |parent| parent.stat.pzxid = zxid).unwrap();
     }
 
@@ -641,16 +643,16 @@ mod tests {
         let is_used = |tree: &Tree| of_absent.edition == tree.edition;
         tree.update("/wide", |znode| znode.data = None);
         assert!(is_used(&tree), "a change leaves each znode where it is");
-        let places = tree.places(of_known, &path(known)).unwrap();
+        let places = tree.places(&of_known, &path(known)).unwrap();
         assert_eq!((places.znode, places.parent), (tree.find(known), tree.find("/wide")));
 
         insert(&mut tree, absent, b"");
         assert!(!is_used(&tree));
-        assert!(tree.place(of_absent, absent).has_znode());
+        assert!(tree.place(&of_absent, absent).has_znode());
         remove(&mut tree, &path(known), Zxid(9));
-        assert!(!tree.place(of_known, known).has_znode());
+        assert!(!tree.place(&of_known, known).has_znode());
         insert(&mut tree, "/wide/other", b"");
-        assert!(!tree.place(of_known, known).has_znode(), "another znode is in its slot");
+        assert!(!tree.place(&of_known, known).has_znode(), "another znode is in its slot");
     }
 
     #[test]

@@ -134,8 +134,8 @@ proptest! {
             let Ok((_, Ok(Request::Write(write)))) = decode_request(&frame) else {
                 panic!("it was encoded");
             };
-            let plain = PlainWrite::decode(&frame, &frame).expect("it is short");
-            let plain = core.decide_plain(plain, &requester(), time_ms);
+            let plain = PlainWrite::decode(&frame).expect("it is short");
+            let plain = core.decide_plain(&plain, &requester(), time_ms);
             prop_assert_eq!(&plain, &core.decide(&write, &requester(), time_ms));
             core.apply_decided(&plain);
             core.check().map_err(|all| TestCaseError::fail(all.to_string()))?;

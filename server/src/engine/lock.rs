@@ -355,7 +355,7 @@ impl Engine {
         let mut wakers = Wakers::default();
         let mut state = self.state.read();
         check_session(&state.core, requester)?;
-        let reply = match read {
+        let mut reply = match read {
             Read::GetAllChildrenNumber(path) => match state.core.few_descendants(path, requester) {
                 Ok(None) => {
                     let frozen = state.core.freeze_tree();
@@ -381,7 +381,7 @@ impl Engine {
             _ => None,
         };
         let zxid = state.core.last_zxid();
-        wakers.add(so_far.push_reply(state.lock_held(), peer, requester.xid, zxid, reply));
+        wakers.add(so_far.push_reply(state.lock_held(), peer, requester.xid, zxid, &mut reply));
         drop(state);
         if let Some((lookup, bytes)) = looked_up {
             let path = lookup.path().text().unwrap_or_default();
@@ -402,7 +402,7 @@ impl Engine {
         let mut state = self.state.write();
         check_session(&state.core, requester)?;
         let zxid = state.core.last_zxid();
-        let watched = state.core.watch(watch, requester);
+        let mut watched = state.core.watch(watch, requester);
         let looked_up = match (watch, &watched.reply) {
             (Watch::Lookup(lookup), Ok(response)) => Some((lookup, bytes_of(response))),
             _ => None,
@@ -410,7 +410,13 @@ impl Engine {
         for event in &watched.events {
             wakers.add(push_event(state.lock_held(), peer, zxid, event));
         }
-        wakers.add(so_far.push_reply(state.lock_held(), peer, requester.xid, zxid, watched.reply));
+        wakers.add(so_far.push_reply(
+            state.lock_held(),
+            peer,
+            requester.xid,
+            zxid,
+            &mut watched.reply,
+        ));
         drop(state);
         if let Some((lookup, bytes)) = looked_up {
             let path = lookup.path().text().unwrap_or_default();
@@ -469,12 +475,12 @@ impl Engine {
         }
         let decided = decide(&state.core);
         self.append_for(peer, &mut state, decided.txn());
-        let effects = state.core.apply_decided(&decided);
+        let mut effects = state.core.apply_decided(&decided);
         self.publish_for(peer, &mut state, &effects, so_far, &mut wakers);
         if let Some(audit) = &self.audit {
             audit.decided(peer, requester, asked, decided.txn());
         }
-        let reply = effects.reply;
+        let reply = &mut effects.reply;
         wakers.add(so_far.push_reply(state.lock_held(), peer, requester.xid, effects.zxid, reply));
         let ended = effects.ended.and_then(|session| self.registry.remove_session(session));
         drop(state);

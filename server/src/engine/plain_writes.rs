@@ -4,7 +4,6 @@
 //! with the clock read once. Whatever is not as plain as that takes the general way (`connection.rs`), which
 //! does the same.
 
-use bytes::Bytes;
 use zoolet_core::Requester;
 use zoolet_protocol::{FrameCodec, PlainWrite, RequestHeader, Zxid};
 
@@ -17,7 +16,7 @@ use super::turn::SoFar;
 const WRITES_AT_ONCE: usize = 16;
 
 /// Where the znodes are of which a write may count or change many others.
-const OF_THE_SERVER: &str = "/zookeeper";
+const OF_THE_SERVER: &[u8] = b"/zookeeper";
 
 /// What was carried out.
 #[derive(Debug, Clone, Copy)]
@@ -42,12 +41,12 @@ pub(crate) fn come_first(codec: &FrameCodec, stream: &[u8]) -> bool {
 /// The plain write that comes next, and the bytes of its payload.
 fn next<'a>(
     codec: &FrameCodec,
-    stream: &'a Bytes,
+    stream: &'a [u8],
     after_bytes: usize,
 ) -> Option<(PlainWrite<'a>, usize)> {
     let payload = codec.peek(stream.get(after_bytes..)?)?;
-    let write = PlainWrite::decode(stream, payload)?;
-    (!write.path.starts_with(OF_THE_SERVER)).then_some((write, payload.len()))
+    let write = PlainWrite::decode(payload)?;
+    (!write.change.path().starts_with(OF_THE_SERVER)).then_some((write, payload.len()))
 }
 
 impl Engine {
@@ -57,30 +56,32 @@ impl Engine {
         &self,
         peer: &Peer,
         requester: &mut Requester,
-        (codec, stream, most): (&FrameCodec, &Bytes, usize),
+        (codec, stream, most): (&FrameCodec, &[u8], usize),
         so_far: &mut SoFar,
     ) -> Option<CarriedOut> {
-        let mut coming = Some(next(codec, stream, 0)?);
+        next(codec, stream, 0)?;
         let mut wakers = Wakers::default();
         let mut state = self.state.write();
         check_session(&state.core, requester).ok()?;
         // Read under the lock, so that times are in the order of zxids.
         let time_ms = self.clock.wall_ms();
         let (mut requests, mut bytes, mut last) = (0, 0, None);
-        while requests < WRITES_AT_ONCE.min(most)
-            && let Some((write, payload_bytes)) = coming
-            // As in `Engine::change`.
-            && peer.outbox.is_open()
-        {
+        // As in `Engine::change`.
+        while requests < WRITES_AT_ONCE.min(most) && peer.outbox.is_open() {
+            // Not moved from where it was decoded: nor are the decision and its effects. That would take
+            // longer than to decide.
+            let coming = next(codec, stream, bytes);
+            let Some((write, payload_bytes)) = &coming else { break };
             let header = write.header;
             requester.xid = header.xid;
-            so_far.counts.frame_received(payload_bytes);
+            so_far.counts.frame_received(*payload_bytes);
             so_far.counts.request_began(&peer.stats, header.op);
             let decided = state.core.decide_plain(write, requester, time_ms);
             self.append_for(peer, &mut state, decided.txn());
-            let effects = state.core.apply_decided(&decided);
+            let mut effects = state.core.apply_decided(&decided);
             self.publish_for(peer, &mut state, &effects, so_far, &mut wakers);
-            let (zxid, reply) = (effects.zxid, effects.reply);
+            let zxid = effects.zxid;
+            let reply = &mut effects.reply;
             wakers.add(so_far.push_reply(state.lock_held(), peer, header.xid, zxid, reply));
             self.stats.namespaces.wrote(&mut so_far.counts.namespace, decided.txn());
             requests += 1;
@@ -90,7 +91,6 @@ impl Engine {
             if is_last || so_far.long_reply.is_some() {
                 break;
             }
-            coming = next(codec, stream, bytes);
         }
         let (header, zxid) = last?;
         Some(CarriedOut { requests, bytes, header, zxid })
@@ -103,7 +103,7 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use bytes::BytesMut;
+    use bytes::{Bytes, BytesMut};
     use proptest::prelude::*;
     use zoolet_protocol::{
         Acl, ConnectRequest, Create, CreateFlags, CreateKind, Delete, Encode, Lookup, MultiOp,
@@ -334,7 +334,7 @@ mod tests {
             let mut stream = BytesMut::new();
             [request, request].iter().for_each(|request| FrameCodec::put(request, &mut stream));
             let come_first = come_first(&codec, &stream);
-            (come_first, next(&codec, &stream.freeze(), 0).is_some())
+            (come_first, next(&codec, &stream, 0).is_some())
         };
         assert_eq!(is_plain(&create("/a", 0, 100)), (true, true));
         assert_eq!(is_plain(&create("/a", 0, PlainWrite::BYTES_MAX)), (false, false));

@@ -35,38 +35,70 @@ impl SoFar {
         self.buffer.is_some() && peer.outbox.is_passable(held, zxid)
     }
 
-    /// Encodes the reply to a request, or pushes it to the outbox. The caller wakes the returned waker when
-    /// it has released the lock.
+    /// Encodes the reply to a request, or takes it and pushes it to the outbox. The caller wakes the returned
+    /// waker when it has released the lock.
     pub(super) fn push_reply(
         &mut self,
         held: LockHeld<'_>,
         peer: &Peer,
         xid: Xid,
         zxid: Zxid,
-        reply: Result<Response, ErrorCode>,
+        reply: &mut Result<Response, ErrorCode>,
     ) -> Option<Waker> {
         let err = reply.as_ref().err().copied().unwrap_or(ErrorCode::OK);
         let header = ReplyHeader { xid, zxid, err };
-        let short = reply.as_ref().unwrap_or(&Response::Empty);
-        if self.has_passage(held, peer, zxid) {
-            let bytes = header.encoded_len() + short.encoded_len();
-            // A reply that is too long for a frame cuts the connection, which is up to the outbox.
-            if i32::try_from(bytes).is_ok() {
-                self.counts.reply_sent(&peer.stats, xid, bytes);
-                match &mut self.buffer {
-                    Some(buffer) if bytes <= SHORT_BYTES_MAX => {
-                        put_reply(&header, short, buffer);
-                    }
-                    _ => self.long_reply = Some(message(header, reply)),
-                }
-                return None;
+        match self.pass_reply(held, peer, &header, reply) {
+            Passage::Encoded => None,
+            Passage::Long => {
+                self.long_reply = Some(message(header, reply));
+                None
+            }
+            Passage::None => {
+                peer.push(held, Outgoing { after: zxid, message: message(header, reply) })
             }
         }
-        peer.push(held, Outgoing { after: zxid, message: message(header, reply) })
+    }
+
+    /// Encodes a short reply, unless it must go through the outbox, and counts what does not.
+    fn pass_reply(
+        &mut self,
+        held: LockHeld<'_>,
+        peer: &Peer,
+        header: &ReplyHeader,
+        reply: &Result<Response, ErrorCode>,
+    ) -> Passage {
+        if !self.has_passage(held, peer, header.zxid) {
+            return Passage::None;
+        }
+        let response = reply.as_ref().unwrap_or(&Response::Empty);
+        let bytes = header.encoded_len() + response.encoded_len();
+        // A reply that is too long for a frame cuts the connection, which is up to the outbox.
+        if i32::try_from(bytes).is_err() {
+            return Passage::None;
+        }
+        self.counts.reply_sent(&peer.stats, header.xid, bytes);
+        match &mut self.buffer {
+            Some(buffer) if bytes <= SHORT_BYTES_MAX => {
+                put_reply(header, response, buffer);
+                Passage::Encoded
+            }
+            _ => Passage::Long,
+        }
     }
 }
 
-/// A reply as the outbox has it.
-fn message(header: ReplyHeader, reply: Result<Response, ErrorCode>) -> Message {
+/// How a reply leaves.
+enum Passage {
+    /// It is in the buffer.
+    Encoded,
+    /// It is to follow the buffer.
+    Long,
+    /// Through the outbox.
+    None,
+}
+
+/// Takes a reply, as the outbox has it.
+fn message(header: ReplyHeader, reply: &mut Result<Response, ErrorCode>) -> Message {
+    let reply = std::mem::replace(reply, Ok(Response::Empty));
     Message::Reply(header, Box::new(reply.unwrap_or(Response::Empty)))
 }

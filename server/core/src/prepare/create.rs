@@ -49,14 +49,14 @@ impl Core {
         self.check_mode(create.kind, create.flags)?;
         view.check_session()?;
         let path = create.path.ok_or(ErrorCode::MARSHALLING_ERROR)?;
-        let parent_path = before_name(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
+        let parent_path = before_name(path.as_bytes()).ok_or(ErrorCode::BAD_ARGUMENTS)?;
         let decision = self.decide_create_below(parent_path, path, create, view);
-        decision.map_err(|code| unless_null(path, code))
+        decision.map_err(|code| unless_null(path.as_bytes(), code))
     }
 
     fn decide_create_below<L: FnOnce() -> Result<Arc<[Acl]>, ErrorCode>>(
         &self,
-        parent_path: &str,
+        parent_path: &[u8],
         path: &str,
         create: NewZnode<'_, L>,
         view: &View<'_>,
@@ -74,7 +74,7 @@ impl Core {
             ZPath::parse(path)
         };
         let path = path.map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
-        let (place, existing) = view.look_up(&path);
+        let (place, existing) = view.look_up(path.as_bytes());
         if existing.is_some() {
             return Err(ErrorCode::NODE_EXISTS);
         }

@@ -1,6 +1,8 @@
 //! The tree as a decision sees it. Within a multi, an overlay shows the decisions about the earlier
 //! operations. If the multi is refused, the overlay is dropped.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 use zoolet_protocol::{ErrorCode, SessionId, ZPath, Zxid};
@@ -31,7 +33,7 @@ const CHANGED_INLINE: usize = 2;
 struct Overlay {
     changed: SmallVec<[Changed; CHANGED_INLINE]>,
     /// Where each of them is, once they are more than [`COMPARED_MAX`].
-    index: Option<HashMap<ZPath, usize>>,
+    index: Option<HashMap<Arc<[u8]>, usize>>,
 }
 
 /// A znode that a multi has changed.
@@ -44,9 +46,9 @@ struct Changed {
 }
 
 impl Overlay {
-    fn get(&self, path: &str) -> Option<&Changed> {
+    fn get(&self, path: &[u8]) -> Option<&Changed> {
         match &self.index {
-            None => self.changed.iter().find(|changed| changed.path.as_str() == path),
+            None => self.changed.iter().find(|changed| changed.path.as_bytes() == path),
             Some(index) => index.get(path).map(|place| &self.changed[*place]),
         }
     }
@@ -54,7 +56,7 @@ impl Overlay {
     fn put(&mut self, new: Changed) {
         let known = match &self.index {
             None => self.changed.iter().position(|changed| changed.path == new.path),
-            Some(index) => index.get(&new.path).copied(),
+            Some(index) => index.get(new.path.as_bytes()).copied(),
         };
         if let Some(known) = known {
             self.changed[known] = new;
@@ -64,7 +66,7 @@ impl Overlay {
         if self.changed.len() > COMPARED_MAX {
             let index = self.index.get_or_insert_default();
             let rest = self.changed.iter().enumerate().skip(index.len());
-            index.extend(rest.map(|(place, changed)| (changed.path.clone(), place)));
+            index.extend(rest.map(|(place, changed)| (changed.path.to_shared_bytes(), place)));
         }
     }
 }
@@ -82,26 +84,26 @@ impl<'a> View<'a> {
 
     /// The znode at `path`.
     pub(super) fn get(&self, path: &str) -> Option<&Znode> {
-        self.look_up(path).1
+        self.look_up(path.as_bytes()).1
     }
 
     /// The znode at `path`, and where the tree has it, whatever the overlay shows; unknown of a znode that
     /// an earlier operation has created.
-    pub(super) fn look_up(&self, path: &str) -> (Option<Place>, Option<&Znode>) {
-        self.look_up_with(Tree::find, path)
+    pub(super) fn look_up(&self, path: &[u8]) -> (Option<Place>, Option<&Znode>) {
+        self.look_up_with(Tree::find_bytes, path)
     }
 
     /// [`View::look_up`] of a znode below which one is to be created or deleted.
-    pub(super) fn look_up_parent(&self, path: &str) -> (Option<Place>, Option<&Znode>) {
+    pub(super) fn look_up_parent(&self, path: &[u8]) -> (Option<Place>, Option<&Znode>) {
         self.look_up_with(Tree::find_parent, path)
     }
 
     fn look_up_with(
         &self,
-        find: impl FnOnce(&Tree, &str) -> Place,
-        path: &str,
+        find: impl FnOnce(&Tree, &[u8]) -> Place,
+        path: &[u8],
     ) -> (Option<Place>, Option<&Znode>) {
-        let path = if path.is_empty() { "/" } else { path };
+        let path = if path.is_empty() { b"/" } else { path };
         if let Some(overlay) = &self.overlay
             && let Some(changed) = overlay.get(path)
         {
@@ -156,8 +158,8 @@ impl<'a> View<'a> {
 
     /// Changes a znode in the overlay. It is at this place of the tree, as far as that is known.
     fn change(&mut self, path: &str, known: Option<Place>, change: impl FnOnce(&mut Znode)) {
-        let find = |tree: &Tree, path: &str| known.unwrap_or_else(|| tree.find(path));
-        let (place, znode) = self.look_up_with(find, path);
+        let find = |tree: &Tree, path: &[u8]| known.unwrap_or_else(|| tree.find_bytes(path));
+        let (place, znode) = self.look_up_with(find, path.as_bytes());
         let mut znode = znode.expect("a decision changes only znodes that exist").clone();
         change(&mut znode);
         let path = znode.path.clone();

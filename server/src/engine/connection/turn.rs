@@ -109,15 +109,12 @@ impl Turn<'_> {
         if !is_plain || !plain_writes::come_first(codec, input) || !peer.outbox.is_open() {
             return None;
         }
-        let stream = std::mem::take(input).freeze();
         peer.stats.request_began(self.now_ms);
         liveness.touch(self.now_ms);
         so_far.buffer = Some(std::mem::take(buffer));
-        let coming = (codec, &stream, most);
+        let coming = (codec, &input[..], most);
         let carried_out = engine.carry_out_plain_writes(peer, requester, coming, so_far);
         *buffer = so_far.buffer.take().unwrap_or_default();
-        // Nobody shares the memory any more, so that this copies nothing.
-        *input = stream.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         let CarriedOut { requests, bytes, header, zxid } = carried_out?;
         input.advance(bytes);
         let (connection, counts, last) = (self.connection, &mut so_far.counts, (header, zxid));
