@@ -55,6 +55,14 @@ const PATHS: [&str; 40] = [
     "/zookeeper/quota/a/zookeeper_stats",
 ];
 
+/// The bytes of a frame before the path of a write: its header, and the length of the path.
+const BEFORE_PATH: usize = 12;
+
+/// Where the path of a request is not in UTF-8, if it is not.
+fn malformed_byte() -> impl Strategy<Value = Option<usize>> {
+    prop::option::weighted(0.2, 0_usize..8)
+}
+
 fn requester() -> Requester {
     Requester::new(SessionId(1), ConnectionId(1), Xid(1))
 }
@@ -125,16 +133,27 @@ proptest! {
     fn a_plain_write_is_decided_as_any_other(
         enforce_quota: bool,
         skip_acl: bool,
-        ops in vec(operation(), 1..60),
+        ops in vec((operation(), malformed_byte()), 1..60),
     ) {
         let settings = Settings { enforce_quota, skip_acl, ..Settings::default() };
         let mut core = filled(settings);
-        for (time_ms, op) in (0..).zip(ops) {
-            let frame = encode_request(Xid(1), &Request::Write(Write::Op(op)));
+        for (time_ms, (op, malformed)) in (0..).zip(ops) {
+            let is_create = matches!(op, MultiOp::Create(_));
+            let path_bytes = op.path().text().map_or(0, str::len);
+            let mut frame = encode_request(Xid(1), &Request::Write(Write::Op(op))).to_vec();
+            let malformed = malformed.filter(|at| *at < path_bytes);
+            if let Some(at) = malformed {
+                // No text in UTF-8 has this byte.
+                frame[BEFORE_PATH + at] = 0xff;
+            }
+            let frame = Bytes::from(frame);
             let Ok((_, Ok(Request::Write(write)))) = decode_request(&frame) else {
                 panic!("it was encoded");
             };
-            let plain = PlainWrite::decode(&frame).expect("it is short");
+            let Some(plain) = PlainWrite::decode(&frame) else {
+                prop_assert!(is_create && malformed.is_some(), "it is short");
+                continue;
+            };
             let plain = core.decide_plain(&plain, &requester(), time_ms);
             prop_assert_eq!(&plain, &core.decide(&write, &requester(), time_ms));
             core.apply_decided(&plain);
