@@ -237,12 +237,18 @@ impl Core {
             op => {
                 let done = self.carry_out(op, looked_up, header, &mut events);
                 self.last_zxid = self.last_zxid.max(txn.zxid);
-                if let Ok(Done::Set(place, length)) = done {
-                    let reply = Ok(Response::Stat(stat_of(place, length, &self.tree)));
-                    return Effects { zxid: txn.zxid, reply, events, ended: None };
-                }
-                let reply = done.map(|done| done.response(&self.tree));
-                return Effects { zxid: txn.zxid, reply, events, ended: None };
+                let effects = |reply| Effects { zxid: txn.zxid, reply, events, ended: None };
+                return match done {
+                    Ok(Done::Set(place, length)) => {
+                        effects(Ok(Response::Stat(stat_of(place, length, &self.tree))))
+                    }
+                    Ok(Done::Created(path)) => effects(Ok(Response::Path(path.into()))),
+                    Ok(Done::CreatedWithStat(path, stat)) => {
+                        effects(Ok(Response::PathStat(path.as_str().into(), stat)))
+                    }
+                    Ok(Done::Deleted | Done::Checked) => effects(Ok(Response::Empty)),
+                    Err(code) => effects(Err(code)),
+                };
             }
         };
         self.last_zxid = self.last_zxid.max(txn.zxid);
@@ -301,22 +307,22 @@ impl Core {
             EphemeralType::of_created(create.kind, create.ephemeral, header.session);
         let data = create.data.as_deref().map(Data::copied);
         let bytes = create.data.as_ref().map_or(0, Bytes::len) as i64;
-        let owner = ephemeral_type.into();
-        let znode = Znode::created(path.clone(), data, acl, owner, header.zxid, header.time_ms);
-        let done = match create.kind {
-            CreateKind::Create => Done::Created(path),
-            _ => Done::CreatedWithStat(path, znode.stat()),
+        let made = || {
+            let owner = ephemeral_type.into();
+            Znode::created(path.clone(), data, acl, owner, header.zxid, header.time_ms)
         };
-        let inserted = self.tree.insert_at(places, znode, |parent| {
+        let inserted = self.tree.insert_at(places, path, made, |parent| {
             let cversion = match create.parent_cversion {
                 CreateTxn::PARENT_CVERSION_UNKNOWN => parent.stat.cversion.wrapping_add(1),
                 cversion => cversion,
             };
             raise_cversion(parent, cversion, header.zxid);
         });
-        if inserted.is_none() {
-            return Err(ErrorCode::NO_NODE);
-        }
+        let place = inserted.ok_or(ErrorCode::NO_NODE)?;
+        let done = match create.kind {
+            CreateKind::Create => Done::Created(path),
+            _ => Done::CreatedWithStat(path, self.tree.at(place).expect("it is there").stat()),
+        };
         self.index(ephemeral_type, path);
         match QuotaZnode::at(path) {
             Some(QuotaZnode::Limits(quota)) if !quota.is_empty() => self.quotas.insert(quota),
@@ -357,10 +363,16 @@ impl Core {
         events: &mut Vec<FiredEvent>,
     ) -> Option<()> {
         let places = self.tree.places(looked_up, path)?;
-        let znode = self.tree.remove_at(places, path, |parent| {
-            parent.stat.pzxid = parent.stat.pzxid.max(header.zxid);
-        })?;
-        match znode.stat.ephemeral_owner.ephemeral_type() {
+        let has_watches = !self.watches.is_empty();
+        let look = |znode: &Znode| {
+            let acl = has_watches.then(|| znode.acl.clone());
+            (znode.stat.ephemeral_owner.ephemeral_type(), znode.data_length(), acl)
+        };
+        let (ephemeral_type, data_bytes, acl) =
+            self.tree.remove_at(places, path, look, |parent| {
+                parent.stat.pzxid = parent.stat.pzxid.max(header.zxid);
+            })?;
+        match ephemeral_type {
             EphemeralType::Persistent => {}
             EphemeralType::Ephemeral(session) => self.sessions.disown(session, path),
             EphemeralType::Container => {
@@ -373,10 +385,10 @@ impl Core {
         if let Some(QuotaZnode::Limits(quota)) = QuotaZnode::at(path) {
             self.quotas.remove(quota);
         }
-        let bytes = -(znode.data_length() as i64);
+        let bytes = -(data_bytes as i64);
         self.quotas.count(&mut self.tree, path, Change { count: -1, bytes });
-        if !self.watches.is_empty() {
-            self.fire_deleted((path, places.znode.hash()), &znode.acl, events);
+        if let Some(acl) = &acl {
+            self.fire_deleted((path, places.znode.hash()), acl, events);
             self.fire_children((path, places.parent), events);
         }
         Some(())

@@ -138,8 +138,8 @@ impl Restore {
         {
             self.core.quotas.insert(quota);
         }
-        let znode = Znode::restored(path, data, acl, stat);
-        let inserted = self.core.tree.insert_at(places, znode, |_| {});
+        let restored = || Znode::restored(path.clone(), data, acl, stat);
+        let inserted = self.core.tree.insert_at(places, &path, restored, |_| {});
         inserted.expect("the parent is there");
         Ok(())
     }

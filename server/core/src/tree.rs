@@ -149,7 +149,7 @@ impl Tree {
             size_bytes: 0,
             cached_bytes: CachedBytes::default(),
         };
-        tree.put(tree.find(&root.path), root);
+        tree.put(tree.find(&root.path), || root);
         tree
     }
 
@@ -302,48 +302,53 @@ impl Tree {
     pub(crate) fn insert(&mut self, znode: Znode) {
         let path = znode.path.clone();
         let places = self.places(&LookedUp::default(), &path).expect("the root is never inserted");
-        let inserted = self.insert_at(places, znode, |_| {});
+        let inserted = self.insert_at(places, &path, || znode, |_| {});
         assert!(inserted.is_some(), "the parent of {path} exists");
     }
 
-    /// Inserts a znode below its parent, which `change` changes, but not its data. `None` if there
-    /// is no parent; then nothing changes. The caller makes sure that no znode has the path, and
-    /// that the places are those of the path and its parent.
+    /// Inserts the znode that `make` makes below its parent, which `change` changes, but not its data.
+    /// Returns where it is; `None` if there is no parent: then nothing changes. The caller makes sure that no
+    /// znode has the path, and that the places are those of the path and its parent.
+    #[inline]
     pub(crate) fn insert_at(
         &mut self,
         places: Places,
-        znode: Znode,
+        path: &ZPath,
+        make: impl FnOnce() -> Znode,
         change: impl FnOnce(&mut Znode),
-    ) -> Option<()> {
+    ) -> Option<Place> {
         let parent = self.slots.get_mut(places.parent.slot?)?;
         change(parent);
         parent.num_children += 1;
         let siblings = self.children.get_or_add(&mut parent.children);
-        siblings.insert(znode.path.clone(), &mut self.cached_bytes);
+        siblings.insert(path.clone(), &mut self.cached_bytes);
         self.last_parent = Some(places.parent);
-        self.put(places.znode, znode);
-        Some(())
+        Some(self.put(places.znode, make))
     }
 
     /// Puts a znode into a slot and leaves its parent unchanged.
-    fn put(&mut self, place: Place, znode: Znode) {
+    #[inline]
+    fn put(&mut self, place: Place, make: impl FnOnce() -> Znode) -> Place {
         self.edition = self.edition.wrapping_add(1);
         self.count += 1;
+        let (slot, znode) = self.slots.insert_with(make);
         self.size_bytes += znode.path.len() + znode.data_length();
-        let slot = self.slots.insert(znode);
         self.index.insert(place.hash, slot);
+        Place { hash: place.hash, slot: Some(slot) }
     }
 
-    /// Removes a znode without children, and changes its parent with `change`, but not its data.
-    /// `None` if there is no znode, or if it has children; the parent, if there is one, is changed
-    /// all the same. The caller makes sure that the places are those of `path` and its parent.
-    pub(crate) fn remove_at(
+    /// Removes a znode without children, and changes its parent with `change`, but not its data. Returns
+    /// what `look` has seen of it; `None` if there is no znode, or if it has children; the parent, if there
+    /// is one, is changed all the same. The caller makes sure that the places are those of `path` and its
+    /// parent.
+    pub(crate) fn remove_at<T>(
         &mut self,
         places: Places,
         path: &ZPath,
+        look: impl FnOnce(&Znode) -> T,
         change: impl FnOnce(&mut Znode),
-    ) -> Option<Znode> {
-        let removed = self.take_childless(places.znode);
+    ) -> Option<T> {
+        let removed = self.drop_childless(places.znode, look);
         let Some(parent) = places.parent.slot.and_then(|slot| self.slots.get_mut(slot)) else {
             return removed;
         };
@@ -378,18 +383,38 @@ impl Tree {
         gone
     }
 
+    /// The znode at a place, if it has no children, and its slot.
+    fn childless(&self, place: Place) -> Option<(Slot, &Znode)> {
+        let slot = place.slot?;
+        let znode = self.slots.get(slot).filter(|znode| znode.num_children == 0)?;
+        Some((slot, znode))
+    }
+
     /// Takes a znode without children out of its slot and leaves its parent unchanged.
     fn take_childless(&mut self, place: Place) -> Option<Znode> {
-        let slot = place.slot?;
-        if self.slots.get(slot)?.num_children != 0 {
-            return None;
-        }
+        let (slot, znode) = self.childless(place)?;
+        let bytes = znode.path.len() + znode.data_length();
         let znode = self.slots.remove(slot)?;
+        self.forget(place, slot, bytes);
+        Some(znode)
+    }
+
+    /// Drops a znode without children and leaves its parent unchanged. Returns what `look` has seen of it.
+    fn drop_childless<T>(&mut self, place: Place, look: impl FnOnce(&Znode) -> T) -> Option<T> {
+        let (slot, znode) = self.childless(place)?;
+        let bytes = znode.path.len() + znode.data_length();
+        let seen = look(znode);
+        self.slots.clear(slot);
+        self.forget(place, slot, bytes);
+        Some(seen)
+    }
+
+    /// Forgets where a znode was that has left its slot.
+    fn forget(&mut self, place: Place, slot: Slot, bytes: usize) {
         self.index.remove(place.hash, |other| *other == slot);
         self.edition = self.edition.wrapping_add(1);
         self.count -= 1;
-        self.size_bytes -= znode.path.len() + znode.data_length();
-        Some(znode)
+        self.size_bytes -= bytes;
     }
 
     /// Takes removed znodes, which are in the order of their paths, off the children of their
@@ -522,7 +547,7 @@ mod tests {
 
     fn remove(tree: &mut Tree, path: &ZPath, zxid: Zxid) {
         let places = tree.places(&LookedUp::default(), path).unwrap();
-        tree.remove_at(places, path, |parent| parent.stat.pzxid = zxid).unwrap();
+        tree.remove_at(places, path, |_| (), |parent| parent.stat.pzxid = zxid).unwrap();
     }
 
     /// A tree in which `/wide` has this many children.

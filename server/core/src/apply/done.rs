@@ -1,6 +1,6 @@
 //! What one operation has done, and the reply about it.
 
-use zoolet_protocol::{ErrorCode, MultiResult, Response, Stat, ZPath};
+use zoolet_protocol::{ErrorCode, MultiResult, Stat, ZPath};
 
 use crate::tree::{Place, Tree};
 
@@ -20,17 +20,6 @@ pub(super) enum Done<'a> {
 }
 
 impl Done<'_> {
-    /// The reply, if the operation stands alone. The tree has not changed since.
-    #[inline]
-    pub(super) fn response(&self, tree: &Tree) -> Response {
-        match self {
-            Self::Created(path) => Response::Path((*path).into()),
-            Self::CreatedWithStat(path, stat) => Response::PathStat(path.as_str().into(), *stat),
-            Self::Set(place, length) => Response::Stat(stat_of(*place, *length, tree)),
-            Self::Deleted | Self::Checked => Response::Empty,
-        }
-    }
-
     /// The part of the reply to a multi. The tree has not changed since.
     pub(super) fn result(done: &Result<Self, ErrorCode>, tree: &Tree) -> MultiResult {
         match done {

@@ -159,14 +159,14 @@ mod tests {
     #[test]
     fn check_finds_a_znode_without_a_parent() {
         let mut tree = filled();
-        tree.put(tree.find("/x/y"), znode("/x/y", AclList::OPEN));
+        tree.put(tree.find("/x/y"), || znode("/x/y", AclList::OPEN));
         assert_eq!(found(&tree), ["the parents do not list /x/y"]);
     }
 
     #[test]
     fn check_finds_a_path_with_two_znodes() {
         let mut tree = filled();
-        tree.put(tree.find("/a/b"), znode("/a/b", AclList::OPEN));
+        tree.put(tree.find("/a/b"), || znode("/a/b", AclList::OPEN));
         assert_eq!(found(&tree), ["the znodes by path do not list /a/b"]);
     }
 

@@ -98,7 +98,10 @@ impl Slots {
         Arc::make_mut(chunk)[slot.place()].as_mut()
     }
 
-    pub(super) fn insert(&mut self, znode: Znode) -> Slot {
+    /// Puts a znode into a slot, which is made where it will be: to move it would take longer. Returns the
+    /// slot and the znode.
+    #[inline]
+    pub(super) fn insert_with(&mut self, make: impl FnOnce() -> Znode) -> (Slot, &Znode) {
         let number = self.roomy.last().copied().unwrap_or_else(|| self.add_chunk());
         let used = &mut self.used[number.0 as usize];
         let was_empty = *used == 0;
@@ -109,9 +112,9 @@ impl Slots {
         }
         let entry = self.groups.chunk_mut(number);
         self.empty -= usize::from(was_empty && entry.is_some());
-        let chunk = entry.get_or_insert_default();
-        Arc::make_mut(chunk)[place as usize] = Some(znode);
-        Slot(number.0 * ZNODES_PER_CHUNK as u32 + place)
+        let chunk = Arc::make_mut(entry.get_or_insert_default());
+        let slot = Slot(number.0 * ZNODES_PER_CHUNK as u32 + place);
+        (slot, chunk[slot.place()].insert(make()))
     }
 
     fn add_chunk(&mut self) -> ChunkNumber {
@@ -125,10 +128,26 @@ impl Slots {
         number
     }
 
+    /// Removes a znode and returns it.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Znode> {
+        self.empty_slot(slot, Option::take)
+    }
+
+    /// Drops a znode where it is.
+    pub(super) fn clear(&mut self, slot: Slot) {
+        self.empty_slot(slot, |entry| entry.is_some().then(|| *entry = None));
+    }
+
+    /// Empties a slot with `take`, which returns nothing if there is no znode.
+    #[inline]
+    fn empty_slot<T>(
+        &mut self,
+        slot: Slot,
+        take: impl FnOnce(&mut Option<Znode>) -> Option<T>,
+    ) -> Option<T> {
         let number = slot.chunk();
         let entry = self.groups.chunk_mut(number);
-        let znode = Arc::make_mut(entry.as_mut()?)[slot.place()].take()?;
+        let taken = take(&mut Arc::make_mut(entry.as_mut()?)[slot.place()])?;
         let used = &mut self.used[number.0 as usize];
         let was_full = *used == FULL;
         *used &= !(1 << slot.place());
@@ -142,7 +161,7 @@ impl Slots {
                 *entry = None;
             }
         }
-        Some(znode)
+        Some(taken)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Znode> + Clone {
@@ -170,6 +189,10 @@ mod tests {
         Znode::created(path, None, AclList::OPEN, EphemeralOwner::default(), Zxid(1), 0)
     }
 
+    fn insert(slots: &mut Slots, number: u32) -> Slot {
+        slots.insert_with(|| znode(number)).0
+    }
+
     fn paths<'a>(znodes: impl Iterator<Item = &'a Znode>) -> Vec<&'a str> {
         let mut paths: Vec<_> = znodes.map(|znode| znode.path.as_str()).collect();
         paths.sort_unstable();
@@ -194,7 +217,7 @@ mod tests {
         let (mut slots, mut wanted) = (Slots::default(), BTreeMap::new());
         for number in 0..4 * COUNT {
             if next(3) > 0 || wanted.is_empty() {
-                let slot = slots.insert(znode(number));
+                let slot = insert(&mut slots, number);
                 assert!(wanted.insert(slot.0, znode(number)).is_none(), "it was in use");
             } else {
                 let slot = *wanted.keys().nth(next(wanted.len().min(99))).unwrap();
@@ -221,13 +244,13 @@ mod tests {
     #[test]
     fn slots_are_used_again_before_there_are_more() {
         let mut slots = Slots::default();
-        let mut used: Vec<_> = (0..COUNT).map(|number| slots.insert(znode(number))).collect();
+        let mut used: Vec<_> = (0..COUNT).map(|number| insert(&mut slots, number)).collect();
         let chunks = slots.used.len();
         for slot in used.iter().step_by(3) {
             assert!(slots.remove(*slot).is_some());
         }
         let mut again: Vec<_> =
-            (0..COUNT.div_ceil(3)).map(|number| slots.insert(znode(number))).collect();
+            (0..COUNT.div_ceil(3)).map(|number| insert(&mut slots, number)).collect();
         used = used.into_iter().step_by(3).collect();
         used.sort_unstable_by_key(|slot| slot.0);
         again.sort_unstable_by_key(|slot| slot.0);
@@ -237,13 +260,13 @@ mod tests {
     #[test]
     fn only_some_chunks_without_znodes_keep_their_memory() {
         let mut slots = Slots::default();
-        let used: Vec<_> = (0..COUNT).map(|number| slots.insert(znode(number))).collect();
+        let used: Vec<_> = (0..COUNT).map(|number| insert(&mut slots, number)).collect();
         assert_eq!(chunks_in_memory(&slots), slots.used.len());
         for slot in &used {
             assert!(slots.remove(*slot).is_some());
         }
         assert_eq!((chunks_in_memory(&slots), slots.empty), (EMPTY_CHUNKS_KEPT, EMPTY_CHUNKS_KEPT));
-        let again: Vec<_> = (0..COUNT).map(|number| slots.insert(znode(number))).collect();
+        let again: Vec<_> = (0..COUNT).map(|number| insert(&mut slots, number)).collect();
         assert_eq!((chunks_in_memory(&slots), slots.empty), (slots.used.len(), 0));
         for slot in again.iter().rev() {
             assert!(slots.remove(*slot).is_some());
