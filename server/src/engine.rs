@@ -33,6 +33,7 @@ pub(crate) mod warnings;
 
 pub(crate) mod replace;
 
+mod commit;
 mod expiries;
 mod hooked;
 pub(crate) mod plain_reads;

@@ -90,7 +90,6 @@ impl Core {
         debug_assert!(self.has_session(requester.session), "{} has ended", requester.session);
         const { assert!(PlainWrite::BYTES_MAX <= TXN_BYTES_ALWAYS / 2, "it is never too long") };
         let view = self.view(requester, true);
-        // A transaction is made where it is returned, since to move it would take longer than to decide it.
         let refusal = match write.change {
             PlainChange::Create { kind, path, data, of_everyone, flags } => {
                 let acl = || Ok(self.tree.list_of_everyone(of_everyone));
@@ -98,8 +97,7 @@ impl Core {
                 let create = NewZnode { kind, flags, path, data, acl };
                 match self.decide_create(create, &view) {
                     Ok((op, looked_up)) => {
-                        let txn = self.txn(requester, time_ms, op);
-                        return Decided { txn, looked_up, in_multi: InMulti::new() };
+                        return self.decided_alone(requester, time_ms, op, looked_up);
                     }
                     Err(code) => code,
                 }
@@ -107,10 +105,9 @@ impl Core {
             PlainChange::Delete { path, version } => {
                 match self.check_delete(path, version, &view) {
                     Ok(found) => {
-                        let path = found.znode.path.clone();
-                        let txn = self.txn(requester, time_ms, TxnOp::Delete { path });
+                        let op = TxnOp::Delete { path: found.znode.path.clone() };
                         let looked_up = self.tree.looked_up(found.place, found.parent);
-                        return Decided { txn, looked_up, in_multi: InMulti::new() };
+                        return self.decided_alone(requester, time_ms, op, looked_up);
                     }
                     Err(code) => code,
                 }
@@ -118,18 +115,30 @@ impl Core {
             PlainChange::SetData { path, data, version } => {
                 match self.check_set_data(path, (data, version), &view) {
                     Ok(found) => {
-                        let path = found.znode.path.clone();
+                        let (path, version) = (found.znode.path.clone(), found.version);
                         let data = data.map(Bytes::copy_from_slice);
-                        let op = TxnOp::SetData { path, data, version: found.version };
-                        let txn = self.txn(requester, time_ms, op);
+                        let op = TxnOp::SetData { path, data, version };
                         let looked_up = self.tree.looked_up(found.place, found.parent);
-                        return Decided { txn, looked_up, in_multi: InMulti::new() };
+                        return self.decided_alone(requester, time_ms, op, looked_up);
                     }
                     Err(code) => code,
                 }
             }
         };
         self.refuse(requester, refusal, time_ms).into()
+    }
+
+    /// A decision about a request that is no multi. It is made where it is returned: to move it would take
+    /// longer than to decide it.
+    #[inline(always)]
+    fn decided_alone(
+        &self,
+        requester: &Requester,
+        time_ms: i64,
+        op: TxnOp,
+        looked_up: LookedUp,
+    ) -> Decided {
+        Decided { txn: self.txn(requester, time_ms, op), looked_up, in_multi: InMulti::new() }
     }
 
     fn decided(

@@ -1,4 +1,4 @@
-//! The lock around the state machine, and the delivery of replies and events under it.
+//! The lock around the state machine, and what is read and written under it.
 //!
 //! Invariant: **the lock is the order.** A reply or event enters its outbox before the lock is
 //! released under which it was produced (`LockHeld`). Tasks that wait for a message are woken after
@@ -14,9 +14,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
-use zoolet_core::{
-    Audience, ConnectionId, Core, Decided, Effects, FiredEvent, Requester, Totals, Txn, TxnOp,
-};
+use zoolet_core::{Core, Decided, Requester, Totals, Txn};
 use zoolet_protocol::{ErrorCode, Read, Response, Watch, WatchedEvent, Write, Zxid, encode_event};
 
 use super::audit::{Asked, Audit};
@@ -28,7 +26,7 @@ use super::outbox::Outgoing;
 use super::registry::{Liveness, Peer, Registry};
 use super::session_ids::{first_session, time_of_ids};
 use super::state::{LockHeld, State};
-use super::stats::{EventCounts, ServerStats, bytes_of};
+use super::stats::{ServerStats, bytes_of};
 use super::throttle::Throttle;
 use super::turn::SoFar;
 use super::warnings::Warnings;
@@ -112,33 +110,6 @@ impl Drop for Wakers {
             first.wake();
             self.others.drain(..).for_each(Waker::wake);
         }
-    }
-}
-
-/// Finds the connections that receive the events of one transaction. Mostly these are the one that asked
-/// for it and one other, which receives several events.
-struct EventPeers<'a> {
-    requester: Option<&'a Peer>,
-    last: Option<Arc<Peer>>,
-}
-
-/// What the events of a transaction have in common.
-struct Delivery<'a> {
-    audience: Audience,
-    peers: EventPeers<'a>,
-    counts: EventCounts,
-}
-
-impl EventPeers<'_> {
-    /// A connection; `None` if it was closed.
-    fn find(&mut self, id: ConnectionId, registry: &Registry) -> Option<&Peer> {
-        if let Some(requester) = self.requester.filter(|requester| requester.id == id) {
-            return Some(requester);
-        }
-        if self.last.as_ref().is_none_or(|last| last.id != id) {
-            self.last = registry.peer(id);
-        }
-        self.last.as_deref()
     }
 }
 
@@ -488,128 +459,6 @@ impl Engine {
             ended.finish_connection();
         }
         Ok((effects.zxid, decided.into_txn()))
-    }
-
-    /// Commits a transaction that no request asked for, or a handshake: appends it to the log, applies it,
-    /// and publishes what it did. What a request asks for takes the same three steps, but one by one: to
-    /// move the effects from one function to the next would take longer than some of these steps.
-    ///
-    /// `received` tells who asked for it and when, in milliseconds of the server's clock.
-    pub(super) fn commit(
-        &self,
-        state: &mut State,
-        decided: &Decided,
-        received: (Origin, u64),
-        wakers: &mut Wakers,
-    ) -> Effects {
-        self.append(state, decided.txn(), received);
-        let effects = state.core.apply_decided(decided);
-        self.publish(state, &effects, None, wakers);
-        effects
-    }
-
-    /// Appends a transaction to the log, before it is applied.
-    fn append(&self, state: &mut State, txn: &Txn, (origin, received_ms): (Origin, u64)) {
-        state.journal.append(txn, origin, || self.clock.at_ms(received_ms));
-        if let (Some(audit), TxnOp::CloseSession { .. }) = (&self.audit, &txn.op) {
-            let paths = state.core.ephemerals_after(txn.session, "", usize::MAX);
-            audit.session_ended(txn.session, paths.iter(), txn.time_ms);
-        }
-    }
-
-    /// [`Engine::append`] of what the client of a connection has asked for.
-    pub(super) fn append_for(&self, peer: &Peer, state: &mut State, txn: &Txn) {
-        self.append(state, txn, (Origin::Client, peer.stats.request_received_ms()));
-    }
-
-    /// Pushes the events of a transaction that was applied, and takes a snapshot if one is due. The caller
-    /// pushes the reply, under the same lock. `peer` is the connection of the client that asked for it.
-    fn publish(
-        &self,
-        state: &mut State,
-        effects: &Effects,
-        peer: Option<&Peer>,
-        wakers: &mut Wakers,
-    ) {
-        self.stats.commits.add(1);
-        if !effects.events.is_empty() {
-            self.deliver_all(state.lock_held(), effects, peer, wakers);
-        }
-        if state.journal.wants_snapshot() {
-            state.journal.take_snapshot(state.core.freeze());
-        }
-    }
-
-    /// [`Engine::publish`] of what the client of a connection has asked for.
-    pub(super) fn publish_for(
-        &self,
-        peer: &Peer,
-        state: &mut State,
-        effects: &Effects,
-        so_far: &mut SoFar,
-        wakers: &mut Wakers,
-    ) {
-        self.publish(state, effects, Some(peer), wakers);
-        peer.count_woken(wakers.len());
-        if !effects.events.is_empty() {
-            // Who hears of this write may ask for the numbers before the turn ends.
-            so_far.counts.tell(&peer.stats);
-        }
-    }
-
-    /// Pushes the events of a transaction.
-    fn deliver_all(
-        &self,
-        held: LockHeld<'_>,
-        effects: &Effects,
-        peer: Option<&Peer>,
-        wakers: &mut Wakers,
-    ) {
-        let mut delivery = Delivery {
-            audience: Audience::default(),
-            peers: EventPeers { requester: peer, last: None },
-            counts: EventCounts::default(),
-        };
-        for fired in &effects.events {
-            self.deliver(held, effects.zxid, fired, &mut delivery, wakers);
-        }
-        delivery.counts.tell(&self.stats);
-        if wakers.len() > 0 {
-            self.stats.clients_woken.add(wakers.len() as u64);
-        }
-    }
-
-    /// Pushes an event to every connection whose watch fired and that may read the znode.
-    fn deliver(
-        &self,
-        held: LockHeld<'_>,
-        zxid: Zxid,
-        fired: &FiredEvent,
-        delivery: &mut Delivery<'_>,
-        wakers: &mut Wakers,
-    ) {
-        let Delivery { audience, peers, counts } = delivery;
-        let mut frame = encode_event(zxid, &fired.event);
-        let is_public = audience.is_everyone(fired);
-        self.count_watches(fired);
-        let last = fired.receivers.len().saturating_sub(1);
-        for (index, receiver) in fired.receivers.iter().enumerate() {
-            // The last one takes the frame over: mostly it is the only one.
-            let frame = if index == last { std::mem::take(&mut frame) } else { frame.clone() };
-            // A connection that is closing may still have watches.
-            let Some(peer) = peers.find(*receiver, &self.registry) else { continue };
-            if is_public || audience.includes(fired, *receiver, || peer.identities()) {
-                let message = Message::Event(frame);
-                wakers.add(peer.push_counting(held, Outgoing { after: zxid, message }, counts));
-            }
-        }
-    }
-
-    fn count_watches(&self, fired: &FiredEvent) {
-        let index = usize::try_from(fired.event.event_type.0 - 1).ok();
-        if let Some(counter) = index.and_then(|index| self.stats.watches_fired.get(index)) {
-            counter.record(fired.receivers.len() as u64);
-        }
     }
 
     /// Deletes the containers and TTL znodes that are due, at most `most` of them.

@@ -42,3 +42,43 @@ pub(super) fn stat_of(place: Place, length: usize, tree: &Tree) -> Stat {
     let stat = tree.at(place).expect("its data was set").stat();
     Stat { data_length: i32::try_from(length).expect("data fits a frame"), ..stat }
 }
+
+#[cfg(test)]
+mod tests {
+    use zoolet_protocol::{Acl, CreateKind, Response, SessionId, Xid};
+
+    use super::*;
+    use crate::core::Core;
+    use crate::settings::Settings;
+    use crate::txn::{CreateTxn, Txn, TxnOp};
+
+    fn apply(core: &mut Core, op: TxnOp) -> Result<Response, ErrorCode> {
+        let (session, cxid, zxid) = (SessionId(1), Xid(1), core.last_zxid().next());
+        core.apply(&Txn { session, cxid, zxid, time_ms: 1, op }).reply
+    }
+
+    #[test]
+    fn a_stat_has_the_length_that_was_set_where_counters_count_themselves() {
+        let mut core = Core::new(Settings::default());
+        let quota = "/zookeeper/quota/zookeeper";
+        let path = |name: &str| ZPath::parse(&format!("{quota}{name}")).expect("it is valid");
+        for name in ["", "/zookeeper_limits", "/zookeeper_stats"] {
+            let create = CreateTxn {
+                kind: CreateKind::Create,
+                path: path(name),
+                data: Some("count=1,bytes=1".into()),
+                acl: [Acl::open()].into(),
+                ephemeral: false,
+                parent_cversion: 1,
+            };
+            apply(&mut core, TxnOp::Create(create)).expect("it is created");
+        }
+        let (path, data) = (path("/zookeeper_stats"), Some("count=1,bytes=9999".into()));
+        let set = apply(&mut core, TxnOp::SetData { path: path.clone(), data, version: 1 });
+        let Ok(Response::Stat(stat)) = set else { panic!("{set:?}") };
+        assert_eq!(stat.data_length, 18);
+        // Then the change of its own length was counted.
+        let counted = core.tree.get(&path).and_then(|znode| znode.data.clone());
+        assert_eq!(counted.as_deref(), Some(&b"count=1,bytes=10001"[..]));
+    }
+}
