@@ -192,7 +192,7 @@ impl ZPath {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The bytes of the text, which share its allocation.
+    /// The bytes of the text, which share its allocation: a key that is found by bytes.
     ///
     /// ```
     /// use zoolet_protocol::ZPath;

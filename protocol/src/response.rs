@@ -47,24 +47,29 @@ record! {
 }
 
 impl ReplyHeader {
-    /// As its fields one after the other, but in one piece: every reply has one.
-    pub(crate) fn encode_at_once(&self, out: &mut BytesMut) {
+    /// Its fields one after the other, in one piece: every reply has one.
+    #[inline]
+    fn to_bytes(self) -> [u8; REPLY_HEADER_BYTES] {
         let mut bytes = [0; REPLY_HEADER_BYTES];
         let mut rest = &mut bytes[..];
         rest.put_i32(self.xid.0);
         rest.put_i64(self.zxid.0);
         rest.put_i32(self.err.0);
-        out.put_slice(&bytes);
+        bytes
+    }
+
+    pub(crate) fn encode_at_once(self, out: &mut BytesMut) {
+        out.put_slice(&self.to_bytes());
     }
 
     /// What a frame begins with: the length of its payload, and this.
-    fn begin_frame(&self, payload_bytes: usize) -> [u8; FRAME_BEGINNING_BYTES] {
+    #[inline]
+    fn begin_frame(self, payload_bytes: usize) -> [u8; FRAME_BEGINNING_BYTES] {
+        let length = i32::try_from(payload_bytes).expect("a frame is shorter than 2 GiB");
         let mut bytes = [0; FRAME_BEGINNING_BYTES];
-        let mut rest = &mut bytes[..];
-        rest.put_i32(i32::try_from(payload_bytes).expect("a frame is shorter than 2 GiB"));
-        rest.put_i32(self.xid.0);
-        rest.put_i64(self.zxid.0);
-        rest.put_i32(self.err.0);
+        let (before, header) = bytes.split_at_mut(4);
+        before.copy_from_slice(&length.to_be_bytes());
+        header.copy_from_slice(&self.to_bytes());
         bytes
     }
 }
@@ -253,7 +258,8 @@ pub fn encode_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMu
     response.encode(out);
 }
 
-/// Appends a reply with its length before it, as a frame is sent. It is [`encode_reply`] in fewer pieces.
+/// Appends a reply with its length before it, as a frame is sent: what [`encode_reply`] appends, in fewer
+/// pieces.
 ///
 /// # Panics
 ///
@@ -266,11 +272,12 @@ pub fn encode_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMu
 /// };
 ///
 /// let header = ReplyHeader { xid: Xid(1), zxid: Zxid(7), err: ErrorCode::OK };
-/// let (mut frame, mut payload) = (BytesMut::new(), BytesMut::new());
-/// let response = Response::Stat(Stat::default());
-/// put_reply(&header, &response, &mut frame);
-/// encode_reply(&header, &response, &mut payload);
-/// assert_eq!(FrameCodec::default().next_frame(&mut frame), Ok(Some(payload.freeze())));
+/// for response in [Response::Stat(Stat::default()), Response::Empty, Response::Path("/a".into())] {
+///     let (mut frame, mut payload) = (BytesMut::new(), BytesMut::new());
+///     put_reply(&header, &response, &mut frame);
+///     encode_reply(&header, &response, &mut payload);
+///     assert_eq!(FrameCodec::default().next_frame(&mut frame), Ok(Some(payload.freeze())));
+/// }
 /// ```
 pub fn put_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMut) {
     // What a `setData` gets is put together as one piece.
@@ -291,6 +298,10 @@ pub fn put_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMut) 
 /// Appends a reply to a `getData` with its length before it, as a frame is sent. Returns the bytes of the
 /// payload. It is [`encode_reply`] for data that need not be kept for the reply.
 ///
+/// # Panics
+///
+/// If the reply is longer than 2 GiB.
+///
 /// ```
 /// use bytes::{Bytes, BytesMut};
 /// use zoolet_protocol::{
@@ -298,12 +309,14 @@ pub fn put_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMut) 
 /// };
 ///
 /// let header = ReplyHeader { xid: Xid(1), zxid: Zxid(7), err: ErrorCode::OK };
-/// let (mut frame, mut payload) = (BytesMut::new(), BytesMut::new());
-/// let bytes = put_data_reply(&header, Some(b"data"), &Stat::default(), &mut frame);
-/// let response = Response::Data(Some(Bytes::from_static(b"data")), Stat::default());
-/// encode_reply(&header, &response, &mut payload);
-/// assert_eq!(bytes, payload.len());
-/// assert_eq!(FrameCodec::default().next_frame(&mut frame), Ok(Some(payload.freeze())));
+/// for data in [Some(&b"data"[..]), Some(b""), None] {
+///     let (mut frame, mut payload) = (BytesMut::new(), BytesMut::new());
+///     let bytes = put_data_reply(&header, data, &Stat::default(), &mut frame);
+///     let response = Response::Data(data.map(Bytes::from_static), Stat::default());
+///     encode_reply(&header, &response, &mut payload);
+///     assert_eq!(bytes, payload.len());
+///     assert_eq!(FrameCodec::default().next_frame(&mut frame), Ok(Some(payload.freeze())));
+/// }
 /// ```
 pub fn put_data_reply(
     header: &ReplyHeader,

@@ -83,7 +83,8 @@ pub enum PlainChange<'a> {
     Create {
         /// The operation.
         kind: CreateKind,
-        /// The path, without the number that a sequential znode gets.
+        /// The path, without the number that a sequential znode gets. It is in UTF-8, since it becomes that of
+        /// a znode.
         path: &'a str,
         /// The data; `None` for null.
         data: Option<&'a [u8]>,
@@ -94,14 +95,14 @@ pub enum PlainChange<'a> {
     },
     /// `delete`.
     Delete {
-        /// The path, perhaps not in UTF-8, as that of [`PlainGetData`].
+        /// The path. It may be malformed UTF-8, as in [`PlainGetData`]; then no znode has it.
         path: &'a [u8],
         /// The expected version of the data.
         version: Expect,
     },
     /// `setData`.
     SetData {
-        /// The path, perhaps not in UTF-8, as that of [`PlainGetData`].
+        /// The path. It may be malformed UTF-8, as in [`PlainGetData`]; then no znode has it.
         path: &'a [u8],
         /// The new data; `None` for null.
         data: Option<&'a [u8]>,

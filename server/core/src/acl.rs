@@ -67,7 +67,7 @@ impl<'a> Authorizer<'a> {
     /// `NoAuth`, unless the list permits what is wanted or the settings skip access control.
     #[inline]
     pub(crate) fn permits(&self, list: &AclList, wanted: Permissions) -> Result<(), ErrorCode> {
-        // Of almost every list everyone has all, so that the identities do not matter.
+        // Almost every list gives everyone every permission. Then the identities do not matter.
         if list.permits_everyone(wanted) { Ok(()) } else { self.permits_some(list, wanted) }
     }
 

@@ -233,26 +233,31 @@ impl Core {
                 };
                 Ok(Response::Multi(ops.iter().zip(looked_up).map(result).collect()))
             }
-            // Most transactions are one operation. Their effects are made where they are returned.
-            op => {
-                let done = self.carry_out(op, looked_up, header, &mut events);
-                self.last_zxid = self.last_zxid.max(txn.zxid);
-                let effects = |reply| Effects { zxid: txn.zxid, reply, events, ended: None };
-                return match done {
-                    Ok(Done::Set(place, length)) => {
-                        effects(Ok(Response::Stat(stat_of(place, length, &self.tree))))
-                    }
-                    Ok(Done::Created(path)) => effects(Ok(Response::Path(path.into()))),
-                    Ok(Done::CreatedWithStat(path, stat)) => {
-                        effects(Ok(Response::PathStat(path.as_str().into(), stat)))
-                    }
-                    Ok(Done::Deleted | Done::Checked) => effects(Ok(Response::Empty)),
-                    Err(code) => effects(Err(code)),
-                };
-            }
+            op => return self.apply_single(op, looked_up, header),
         };
         self.last_zxid = self.last_zxid.max(txn.zxid);
         Effects { zxid: txn.zxid, reply, events, ended }
+    }
+
+    /// Carries out a transaction of one operation, as most are. Its effects are made where they are returned:
+    /// to move them takes longer than some operations.
+    #[inline]
+    fn apply_single(&mut self, op: &TxnOp, looked_up: &LookedUp, header: Header) -> Effects {
+        let mut events = Vec::new();
+        let done = self.carry_out(op, looked_up, header, &mut events);
+        self.last_zxid = self.last_zxid.max(header.zxid);
+        let effects = |reply| Effects { zxid: header.zxid, reply, events, ended: None };
+        match done {
+            Ok(Done::Set(place, length)) => {
+                effects(Ok(Response::Stat(stat_of(place, length, &self.tree))))
+            }
+            Ok(Done::Created(path)) => effects(Ok(Response::Path(path.into()))),
+            Ok(Done::CreatedWithStat(path, stat)) => {
+                effects(Ok(Response::PathStat(path.as_str().into(), stat)))
+            }
+            Ok(Done::Deleted | Done::Checked) => effects(Ok(Response::Empty)),
+            Err(code) => effects(Err(code)),
+        }
     }
 
     /// Carries out a single operation or one of a multi.
@@ -332,10 +337,8 @@ impl Core {
             _ => {}
         }
         self.quotas.count(&mut self.tree, path, Change { count: 1, bytes });
-        if !self.watches.is_empty() {
-            self.fire(EventType::NODE_CREATED, (path, places.znode), Table::Data, events);
-            self.fire_children((path, places.parent), events);
-        }
+        self.fire(EventType::NODE_CREATED, (path, place), Table::Data, events);
+        self.fire_children((path, places.parent), events);
         Ok(done)
     }
 
@@ -487,6 +490,9 @@ impl Core {
     /// Fires the child watches of the parent of a znode that came or went. The parent's place is beside
     /// the path.
     fn fire_children(&mut self, (path, place): (&ZPath, Place), events: &mut Vec<FiredEvent>) {
+        if self.watches.is_empty() {
+            return;
+        }
         let Some(parent) = path.parent() else { return };
         self.fire(EventType::NODE_CHILDREN_CHANGED, (parent, place), Table::Child, events);
     }

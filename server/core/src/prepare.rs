@@ -23,18 +23,22 @@ use crate::limits::{
     TXN_BYTES_MAX, TXN_BYTES_PER_BYTE,
 };
 use crate::quota::{Change, QuotaZnode, StatsTrack};
-use crate::tree::{InMulti, LookedUp, Place, Znode};
+use crate::tree::{InMulti, LookedUp, Place, Tree, Znode};
 use crate::txn::{Decided, Txn, TxnOp};
 use crate::watches::ConnectionId;
 
 /// The znode that a request may set or delete.
 struct Found<'a> {
     znode: &'a Znode,
-    /// The version after the change.
-    version: i32,
     place: Option<Place>,
     /// Where its parent is, as far as that was looked up.
     parent: Option<Place>,
+}
+
+impl Found<'_> {
+    fn looked_up(&self, tree: &Tree) -> LookedUp {
+        tree.looked_up(self.place, self.parent)
+    }
 }
 
 /// A decision: the change and what was looked up for it, or the error code of the refusal.
@@ -93,6 +97,7 @@ impl Core {
         let refusal = match write.change {
             PlainChange::Create { kind, path, data, of_everyone, flags } => {
                 let acl = || Ok(self.tree.list_of_everyone(of_everyone));
+                // Before it is checked: a refused create is rare, and the data are short.
                 let (path, data) = (Some(path), data.map(Bytes::copy_from_slice));
                 let create = NewZnode { kind, flags, path, data, acl };
                 match self.decide_create(create, &view) {
@@ -103,10 +108,10 @@ impl Core {
                 }
             }
             PlainChange::Delete { path, version } => {
-                match self.check_delete(path, version, &view) {
+                match Self::check_delete(path, version, &view) {
                     Ok(found) => {
                         let op = TxnOp::Delete { path: found.znode.path.clone() };
-                        let looked_up = self.tree.looked_up(found.place, found.parent);
+                        let looked_up = found.looked_up(&self.tree);
                         return self.decided_alone(requester, time_ms, op, looked_up);
                     }
                     Err(code) => code,
@@ -114,11 +119,11 @@ impl Core {
             }
             PlainChange::SetData { path, data, version } => {
                 match self.check_set_data(path, (data, version), &view) {
-                    Ok(found) => {
-                        let (path, version) = (found.znode.path.clone(), found.version);
+                    Ok((found, version)) => {
+                        let path = found.znode.path.clone();
                         let data = data.map(Bytes::copy_from_slice);
                         let op = TxnOp::SetData { path, data, version };
-                        let looked_up = self.tree.looked_up(found.place, found.parent);
+                        let looked_up = found.looked_up(&self.tree);
                         return self.decided_alone(requester, time_ms, op, looked_up);
                     }
                     Err(code) => code,
@@ -226,18 +231,17 @@ impl Core {
             MultiOp::Delete(delete) => {
                 view.check_session()?;
                 let path = text(&delete.path)?.as_bytes();
-                let found = self.check_delete(path, delete.version, view)?;
-                let looked_up = self.tree.looked_up(found.place, found.parent);
-                Ok((TxnOp::Delete { path: found.znode.path.clone() }, looked_up))
+                let found = Self::check_delete(path, delete.version, view)?;
+                let op = TxnOp::Delete { path: found.znode.path.clone() };
+                Ok((op, found.looked_up(&self.tree)))
             }
             MultiOp::SetData(SetData { path, data, version }) => {
                 view.check_session()?;
                 let path = path.text().ok_or(ErrorCode::BAD_ARGUMENTS)?;
                 let set = (data.as_deref(), *version);
-                let found = self.check_set_data(path.as_bytes(), set, view)?;
+                let (found, version) = self.check_set_data(path.as_bytes(), set, view)?;
                 let (path, data) = (found.znode.path.clone(), data.clone());
-                let looked_up = self.tree.looked_up(found.place, found.parent);
-                Ok((TxnOp::SetData { path, data, version: found.version }, looked_up))
+                Ok((TxnOp::SetData { path, data, version }, found.looked_up(&self.tree)))
             }
             MultiOp::Check(check) => Self::decide_check(check, view),
         }
@@ -326,7 +330,6 @@ impl Core {
 
     /// Checks a delete in a session that lives. A path that is not in UTF-8 has no znode.
     fn check_delete<'v>(
-        &self,
         path: &[u8],
         version: Expect,
         view: &'v View<'_>,
@@ -352,20 +355,20 @@ impl Core {
         view.authorizer.permits(&parent.acl, Permissions::DELETE)?;
         let (place, znode) = view.look_up(path);
         let znode = znode.ok_or(ErrorCode::NO_NODE)?;
-        let version = check_version(znode.stat.version, version)?;
+        check_version(znode.stat.version, version)?;
         if znode.num_children > 0 {
             return Err(ErrorCode::NOT_EMPTY);
         }
-        Ok(Found { znode, version, place, parent: parent_place })
+        Ok(Found { znode, place, parent: parent_place })
     }
 
-    /// Checks a `setData` in a session that lives.
+    /// Checks a `setData` in a session that lives. Returns the version after it, too.
     fn check_set_data<'v>(
         &self,
         path: &[u8],
         (data, expect): (Option<&[u8]>, Expect),
         view: &'v View<'_>,
-    ) -> Result<Found<'v>, ErrorCode> {
+    ) -> Result<(Found<'v>, i32), ErrorCode> {
         let (place, znode) = view.look_up(path);
         // Where a znode is the path is valid, but for the second name of the root.
         let Some(znode) = znode.filter(|_| !path.is_empty()) else {
@@ -391,7 +394,7 @@ impl Core {
             self.quotas.admit(&self.tree, path, change)?;
         }
         let version = check_version(znode.stat.version, expect)?;
-        Ok(Found { znode, version, place, parent: None })
+        Ok((Found { znode, place, parent: None }, version))
     }
 
     fn decide_set_acl(&self, set_acl: &SetAcl, requester: &Requester, view: &View<'_>) -> Decision {

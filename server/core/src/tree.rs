@@ -111,6 +111,12 @@ impl LookedUp {
     }
 }
 
+/// The path, or that of the root, of which the empty one is a second name in ZooKeeper.
+#[inline]
+pub(crate) fn or_root(path: &[u8]) -> &[u8] {
+    if path.is_empty() { b"/" } else { path }
+}
+
 /// The number of znodes at and below a path, and the bytes of their data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Below {
@@ -201,7 +207,7 @@ impl Tree {
 
     /// [`Tree::find`] of a path with these bytes.
     pub(crate) fn find_bytes(&self, path: &[u8]) -> Place {
-        let path = if path.is_empty() { b"/" } else { path };
+        let path = or_root(path);
         let hash = self.hasher.hash_bytes(path);
         let is_it =
             |slot: &Slot| self.slots.get(*slot).is_some_and(|znode| znode.path.as_bytes() == path);
@@ -227,7 +233,8 @@ impl Tree {
 
     /// The znode whose path has these bytes.
     pub(crate) fn get_bytes(&self, path: &[u8]) -> Option<&Znode> {
-        let path = if path.is_empty() { b"/" } else { path };
+        let path = or_root(path);
+        // Not by `find_bytes`: so the slot is looked into once.
         let mut found = None;
         let is_it = |slot: &Slot| {
             found = self.slots.get(*slot).filter(|znode| znode.path.as_bytes() == path);
@@ -308,7 +315,8 @@ impl Tree {
 
     /// Inserts the znode that `make` makes below its parent, which `change` changes, but not its data.
     /// Returns where it is; `None` if there is no parent: then nothing changes. The caller makes sure that no
-    /// znode has the path, and that the places are those of the path and its parent.
+    /// znode has the path, and that the places are those of the path and its parent. `make` must not panic:
+    /// the parent lists the znode already.
     #[inline]
     pub(crate) fn insert_at(
         &mut self,
@@ -326,7 +334,7 @@ impl Tree {
         Some(self.put(places.znode, make))
     }
 
-    /// Puts a znode into a slot and leaves its parent unchanged.
+    /// Makes a znode in a slot and leaves its parent unchanged. Returns its place. `make` must not panic.
     #[inline]
     fn put(&mut self, place: Place, make: impl FnOnce() -> Znode) -> Place {
         self.edition = self.edition.wrapping_add(1);
@@ -383,17 +391,16 @@ impl Tree {
         gone
     }
 
-    /// The znode at a place, if it has no children, and its slot.
-    fn childless(&self, place: Place) -> Option<(Slot, &Znode)> {
+    /// The slot of a znode without children, the znode, and how many bytes its path and data have.
+    fn childless(&self, place: Place) -> Option<(Slot, &Znode, usize)> {
         let slot = place.slot?;
         let znode = self.slots.get(slot).filter(|znode| znode.num_children == 0)?;
-        Some((slot, znode))
+        Some((slot, znode, znode.path.len() + znode.data_length()))
     }
 
     /// Takes a znode without children out of its slot and leaves its parent unchanged.
     fn take_childless(&mut self, place: Place) -> Option<Znode> {
-        let (slot, znode) = self.childless(place)?;
-        let bytes = znode.path.len() + znode.data_length();
+        let (slot, _, bytes) = self.childless(place)?;
         let znode = self.slots.remove(slot)?;
         self.forget(place, slot, bytes);
         Some(znode)
@@ -401,8 +408,7 @@ impl Tree {
 
     /// Drops a znode without children and leaves its parent unchanged. Returns what `look` has seen of it.
     fn drop_childless<T>(&mut self, place: Place, look: impl FnOnce(&Znode) -> T) -> Option<T> {
-        let (slot, znode) = self.childless(place)?;
-        let bytes = znode.path.len() + znode.data_length();
+        let (slot, znode, bytes) = self.childless(place)?;
         let seen = look(znode);
         self.slots.clear(slot);
         self.forget(place, slot, bytes);

@@ -151,7 +151,7 @@ proptest! {
                 panic!("it was encoded");
             };
             let Some(plain) = PlainWrite::decode(&frame) else {
-                prop_assert!(is_create && malformed.is_some(), "it is short");
+                prop_assert!(is_create && malformed.is_some(), "any other is plain");
                 continue;
             };
             let plain = core.decide_plain(&plain, &requester(), time_ms);

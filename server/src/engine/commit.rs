@@ -43,9 +43,10 @@ impl EventPeers<'_> {
 }
 
 impl Engine {
-    /// Commits a transaction that no request asked for, or a handshake: appends it to the log, applies it,
-    /// and publishes what it did. What a request asks for takes the same three steps, but one by one: to
-    /// move the effects from one function to the next would take longer than some of these steps.
+    /// Commits the transaction of a handshake, or one that no client asked for: appends it to the log, applies
+    /// it, and publishes what it did. For a request the caller takes the same three steps
+    /// ([`Engine::append_for`], [`Core::apply_decided`](zoolet_core::Core::apply_decided),
+    /// [`Engine::publish_for`]): to return the effects from one more function takes longer than some of them.
     ///
     /// `received` tells who asked for it and when, in milliseconds of the server's clock.
     pub(super) fn commit(
@@ -70,12 +71,13 @@ impl Engine {
         }
     }
 
-    /// [`Engine::append`] of what the client of a connection has asked for.
+    /// [`Engine::append`] of what the client of a connection has asked for. [`Engine::publish_for`] must follow,
+    /// under the same lock.
     pub(super) fn append_for(&self, peer: &Peer, state: &mut State, txn: &Txn) {
         self.append(state, txn, (Origin::Client, peer.stats.request_received_ms()));
     }
 
-    /// Pushes the events of a transaction that was applied, and takes a snapshot if one is due. The caller
+    /// Counts a transaction that was applied, pushes its events, and takes a snapshot if one is due. The caller
     /// pushes the reply, under the same lock. `peer` is the connection of the client that asked for it.
     fn publish(
         &self,

@@ -1,4 +1,4 @@
-//! The lock around the state machine, and what is read and written under it.
+//! The lock around the state machine, and the requests that are handled under it.
 //!
 //! Invariant: **the lock is the order.** A reply or event enters its outbox before the lock is
 //! released under which it was produced (`LockHeld`). Tasks that wait for a message are woken after

@@ -59,6 +59,7 @@ impl Engine {
         (codec, stream, most): (&FrameCodec, &[u8], usize),
         so_far: &mut SoFar,
     ) -> Option<CarriedOut> {
+        // Whether there is one is found out before the lock is taken.
         next(codec, stream, 0)?;
         let mut wakers = Wakers::default();
         let mut state = self.state.write();
@@ -66,10 +67,10 @@ impl Engine {
         // Read under the lock, so that times are in the order of zxids.
         let time_ms = self.clock.wall_ms();
         let (mut requests, mut bytes, mut last) = (0, 0, None);
-        // As in `Engine::change`.
+        // A write is carried out only while the outbox is open, as in `Engine::change`.
         while requests < WRITES_AT_ONCE.min(most) && peer.outbox.is_open() {
-            // Not moved from where it was decoded: nor are the decision and its effects. That would take
-            // longer than to decide.
+            // The write stays where it was decoded, and so do the decision and its effects: to move them
+            // takes longer than to decide.
             let coming = next(codec, stream, bytes);
             let Some((write, payload_bytes)) = &coming else { break };
             let header = write.header;
@@ -116,6 +117,7 @@ mod tests {
     use crate::engine::connection::{Connection, Treatment};
     use crate::engine::journal::Journal;
     use crate::engine::registry::Entrance;
+    use crate::measure::Spread;
     use crate::storage::{Disk as _, MemDisk, StorageConfig};
 
     /// A server with two clients.
@@ -298,12 +300,18 @@ mod tests {
                 });
                 let stats = &served.engine.stats;
                 let counted: Vec<_> = stats.operations.values().collect();
-                let bytes = (stats.bytes_received.value(), stats.response_bytes.value());
+                let bytes = [&stats.bytes_received, &stats.response_bytes, &stats.watch_bytes];
+                let bytes = bytes.map(Spread::value);
+                let commits = (stats.commits.value(), stats.clients_woken.value());
+                stats.reset();
+                assert_eq!(stats.commits.value(), 0);
                 served.engine.inspect(|core| {
                     core.check().expect("it agrees");
                     let frozen = core.freeze();
                     let znodes: Vec<_> = frozen.znodes().into_iter().cloned().collect();
-                    (znodes, frozen.zxid, core.ephemeral_owners(), numbers, counted, bytes)
+                    assert_eq!(commits.0, frozen.zxid.0 as u64, "each transaction has a zxid");
+                    let owners = core.ephemeral_owners();
+                    (znodes, frozen.zxid, owners, numbers, counted, bytes, commits)
                 })
             });
             prop_assert_eq!(one, other);

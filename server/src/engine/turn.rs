@@ -1,7 +1,7 @@
 //! What a turn has come to so far: the requests of one connection that are handled one after the other.
 //!
-//! A reply need not go through the outbox while that is empty: it is encoded into the buffer of whom handles
-//! the turn, who writes that before it takes anything from the outbox. See [`Outbox::is_passable`].
+//! A reply need not go through the outbox while that is empty: it is encoded into the buffer of the task that
+//! handles the turn, which writes it before it takes anything from the outbox. See [`Outbox::is_passable`].
 //!
 //! [`Outbox::is_passable`]: super::outbox::Outbox::is_passable
 
@@ -29,14 +29,25 @@ pub(crate) struct SoFar {
     pub(super) long_reply: Option<Message>,
 }
 
+/// How a reply leaves.
+enum Passage {
+    /// It is in the buffer.
+    Encoded,
+    /// It is to follow the buffer.
+    Long,
+    /// It must go through the outbox.
+    Outbox,
+}
+
 impl SoFar {
     /// Whether the next reply may be encoded into the buffer.
     fn has_passage(&self, held: LockHeld<'_>, peer: &Peer, zxid: Zxid) -> bool {
         self.buffer.is_some() && peer.outbox.is_passable(held, zxid)
     }
 
-    /// Encodes the reply to a request, or takes it and pushes it to the outbox. The caller wakes the returned
-    /// waker when it has released the lock.
+    /// Encodes a short reply into the buffer. Takes a long one as the one that follows the buffer, or pushes
+    /// the reply to the outbox if it must go through that. The caller wakes the returned waker when it has
+    /// released the lock.
     pub(super) fn push_reply(
         &mut self,
         held: LockHeld<'_>,
@@ -50,11 +61,11 @@ impl SoFar {
         match self.pass_reply(held, peer, &header, reply) {
             Passage::Encoded => None,
             Passage::Long => {
-                self.long_reply = Some(message(header, reply));
+                self.long_reply = Some(take_message(header, reply));
                 None
             }
-            Passage::None => {
-                peer.push(held, Outgoing { after: zxid, message: message(header, reply) })
+            Passage::Outbox => {
+                peer.push(held, Outgoing { after: zxid, message: take_message(header, reply) })
             }
         }
     }
@@ -68,13 +79,13 @@ impl SoFar {
         reply: &Result<Response, ErrorCode>,
     ) -> Passage {
         if !self.has_passage(held, peer, header.zxid) {
-            return Passage::None;
+            return Passage::Outbox;
         }
         let response = reply.as_ref().unwrap_or(&Response::Empty);
         let bytes = header.encoded_len() + response.encoded_len();
         // A reply that is too long for a frame cuts the connection, which is up to the outbox.
         if i32::try_from(bytes).is_err() {
-            return Passage::None;
+            return Passage::Outbox;
         }
         self.counts.reply_sent(&peer.stats, header.xid, bytes);
         match &mut self.buffer {
@@ -87,18 +98,8 @@ impl SoFar {
     }
 }
 
-/// How a reply leaves.
-enum Passage {
-    /// It is in the buffer.
-    Encoded,
-    /// It is to follow the buffer.
-    Long,
-    /// Through the outbox.
-    None,
-}
-
 /// Takes a reply, as the outbox has it.
-fn message(header: ReplyHeader, reply: &mut Result<Response, ErrorCode>) -> Message {
+fn take_message(header: ReplyHeader, reply: &mut Result<Response, ErrorCode>) -> Message {
     let reply = std::mem::replace(reply, Ok(Response::Empty));
     Message::Reply(header, Box::new(reply.unwrap_or(Response::Empty)))
 }

@@ -1,4 +1,4 @@
-//! What one operation has done, and the reply about it.
+//! What one operation has done, its part of the reply to a multi, and the Stat after a `setData`.
 
 use zoolet_protocol::{ErrorCode, MultiResult, Stat, ZPath};
 
@@ -20,7 +20,7 @@ pub(super) enum Done<'a> {
 }
 
 impl Done<'_> {
-    /// The part of the reply to a multi. The tree has not changed since.
+    /// The part of the reply to a multi. The tree must not have changed since the operation.
     pub(super) fn result(done: &Result<Self, ErrorCode>, tree: &Tree) -> MultiResult {
         match done {
             Ok(Self::Created(path)) => MultiResult::Create(path.as_str().into()),
@@ -73,12 +73,24 @@ mod tests {
             };
             apply(&mut core, TxnOp::Create(create)).expect("it is created");
         }
-        let (path, data) = (path("/zookeeper_stats"), Some("count=1,bytes=9999".into()));
-        let set = apply(&mut core, TxnOp::SetData { path: path.clone(), data, version: 1 });
-        let Ok(Response::Stat(stat)) = set else { panic!("{set:?}") };
+        let path = path("/zookeeper_stats");
+        let set = |bytes: &'static str| TxnOp::SetData {
+            path: path.clone(),
+            data: Some(bytes.into()),
+            version: 1,
+        };
+        let alone = apply(&mut core, set("count=1,bytes=9999"));
+        let Ok(Response::Stat(stat)) = alone else { panic!("{alone:?}") };
         assert_eq!(stat.data_length, 18);
         // Then the change of its own length was counted.
         let counted = core.tree.get(&path).and_then(|znode| znode.data.clone());
         assert_eq!(counted.as_deref(), Some(&b"count=1,bytes=10001"[..]));
+
+        let in_multi = apply(&mut core, TxnOp::Multi(vec![set("count=1,bytes=2")]));
+        let Ok(Response::Multi(results)) = &in_multi else { panic!("{in_multi:?}") };
+        let [MultiResult::SetData(stat)] = &results[..] else { panic!("{results:?}") };
+        assert_eq!(stat.data_length, 15);
+        let counted = core.tree.get(&path).and_then(|znode| znode.data.clone());
+        assert_eq!(counted.as_deref(), Some(&b"count=1,bytes=-2"[..]));
     }
 }

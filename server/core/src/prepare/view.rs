@@ -9,12 +9,12 @@ use zoolet_protocol::{ErrorCode, SessionId, ZPath, Zxid};
 
 use crate::acl::{AclList, AclLists, Authorizer};
 use crate::ephemeral_owner::{EphemeralOwner, EphemeralType};
-use crate::tree::{Data, LookedUp, Place, Tree, Znode};
+use crate::tree::{Data, LookedUp, Place, Tree, Znode, or_root};
 use crate::txn::{CreateTxn, TxnOp};
 
 pub(super) struct View<'a> {
     tree: &'a Tree,
-    /// There is none outside a multi, and before its second operation.
+    /// `None` until an operation of a multi has changed something.
     overlay: Option<Overlay>,
     /// Decides what the requester may do.
     pub(super) authorizer: Authorizer<'a>,
@@ -103,7 +103,7 @@ impl<'a> View<'a> {
         find: impl FnOnce(&Tree, &[u8]) -> Place,
         path: &[u8],
     ) -> (Option<Place>, Option<&Znode>) {
-        let path = if path.is_empty() { b"/" } else { path };
+        let path = or_root(path);
         if let Some(overlay) = &self.overlay
             && let Some(changed) = overlay.get(path)
         {

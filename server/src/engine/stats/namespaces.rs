@@ -170,6 +170,7 @@ impl Namespaces {
             TxnOp::CloseSession { paths } => {
                 paths.iter().for_each(|path| self.write(last, path, 0));
             }
+            // The others are one operation each, which need not be made a list.
             TxnOp::Multi(_) => {
                 txn.op.single_operations().iter().for_each(|op| self.wrote_op(last, op));
             }
