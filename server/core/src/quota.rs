@@ -227,7 +227,7 @@ impl StatsTrack {
         Data::copied(self.to_string().as_bytes())
     }
 
-    /// [`StatsTrack::parse`] of bytes that are shared with nobody.
+    /// [`StatsTrack::parse`] of borrowed bytes.
     pub(crate) fn parse_text(text: Option<&[u8]>) -> Option<Self> {
         let text = text.map_or("", |text| std::str::from_utf8(text).unwrap_or("not UTF-8"));
         let mut track = Self::default();
