@@ -312,13 +312,23 @@ impl Decode for Option<Bytes> {
     }
 }
 
-impl Encode for Option<Bytes> {
+impl Encode for Option<&[u8]> {
     fn encode(&self, out: &mut BytesMut) {
-        encode_length_prefixed(self.as_deref(), out);
+        encode_length_prefixed(*self, out);
     }
 
     fn encoded_len(&self) -> usize {
-        4 + self.as_ref().map_or(0, Bytes::len)
+        4 + self.map_or(0, <[u8]>::len)
+    }
+}
+
+impl Encode for Option<Bytes> {
+    fn encode(&self, out: &mut BytesMut) {
+        self.as_deref().encode(out);
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.as_deref().encoded_len()
     }
 }
 

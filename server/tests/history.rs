@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use zoolet_core::{Core, CreateTxn, Frozen, Settings, Txn, TxnOp, Znode};
+use bytes::BytesMut;
+use zoolet_core::{Core, CreateTxn, Data, Frozen, Settings, Txn, TxnOp, Znode};
 use zoolet_protocol::{Acl, CreateKind, SessionId, Xid, ZPath, Zxid};
 use zoolet_server::storage::history::{
     Damage, Ended, Gap, Gaps, History, HistoryError, Records, Until,
@@ -101,7 +101,7 @@ impl Tale {
         let create = CreateTxn {
             kind: CreateKind::Create,
             path: path(at),
-            data: Some(Bytes::from(at.to_owned())),
+            data: Some(Data::copied(at.as_bytes())),
             acl: [Acl::open()].into(),
             ephemeral,
             parent_cversion: CreateTxn::PARENT_CVERSION_UNKNOWN,

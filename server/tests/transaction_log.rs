@@ -1,7 +1,7 @@
 //! Transaction logs: one that Apache ZooKeeper 3.8 wrote, and what damage is taken for.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use zoolet_core::{ConnectionId, Core, CreateTxn, Requester, Settings, Txn, TxnOp};
+use zoolet_core::{ConnectionId, Core, CreateTxn, Data, Requester, Settings, Txn, TxnOp};
 use zoolet_protocol::{
     Acl, CreateKind, ErrorCode, Lookup, OpCode, Read, SessionId, Xid, ZPath, Zxid,
 };
@@ -76,7 +76,7 @@ fn a_log_of_zookeeper_is_read() {
     let sequential = CreateTxn {
         kind: CreateKind::Create,
         path: path("/app/job-0000000000"),
-        data: Some(Bytes::new()),
+        data: Some(Data::copied(&[])),
         acl: [Acl::open()].into(),
         ephemeral: true,
         parent_cversion: 1,

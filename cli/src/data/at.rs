@@ -126,6 +126,6 @@ fn line(znode: &Znode) -> String {
         EphemeralType::Ttl { ttl_ms } => format!("  ttl {ttl_ms} ms"),
         EphemeralType::Ephemeral(session) => format!("  ephemeral of {session}"),
     };
-    let (bytes, changed) = (length(znode.data_bytes().as_ref()), json::time(stat.mtime));
+    let (bytes, changed) = (length(znode.data.as_deref()), json::time(stat.mtime));
     format!("{path}  {bytes}  version {}  {changed}{kind}", stat.version)
 }

@@ -139,13 +139,13 @@ fn text(before: Option<&Znode>, after: Option<&Znode>) -> String {
             EphemeralType::Ephemeral(session) => format!(", ephemeral of {session}"),
             _ => String::new(),
         };
-        let (path, bytes) = (visible(&znode.path), length(znode.data_bytes().as_ref()));
+        let (path, bytes) = (visible(&znode.path), length(znode.data.as_deref()));
         format!("{sign} {path} ({bytes}, version {}{kind})", znode.stat.version)
     };
     match (before, after) {
         (Some(before), Some(after)) => {
             let what = differences(before, after).join(", ");
-            let old = (length(before.data_bytes().as_ref()), before.stat.version);
+            let old = (length(before.data.as_deref()), before.stat.version);
             format!("{}: {what}; it was {}, version {}", told("~", after), old.0, old.1)
         }
         (Some(before), None) => told("-", before),
@@ -157,7 +157,7 @@ fn text(before: Option<&Znode>, after: Option<&Znode>) -> String {
 fn value(before: Option<&Znode>, after: Option<&Znode>) -> Value {
     let line = |znode: &Znode| {
         let path = znode.path.to_string();
-        json::ZnodeLine::new(path, znode.data_bytes().as_ref(), znode.acl.entries(), &znode.stat)
+        json::ZnodeLine::new(path, znode.data.as_deref(), znode.acl.entries(), &znode.stat)
     };
     let change = match (before, after) {
         (Some(_), Some(_)) => "changed",

@@ -5,7 +5,6 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bytes::Bytes;
 use clap::Args;
 use zoolet_core::TxnOp;
 use zoolet_server::storage::{
@@ -103,11 +102,11 @@ fn op_text(op: &TxnOp) -> String {
         TxnOp::CloseSession { paths } => format!("{code}, {} ephemerals", paths.len()),
         TxnOp::Create(create) => {
             let ephemeral = if create.ephemeral { ", ephemeral" } else { "" };
-            format!("{code} {} ({}{ephemeral})", create.path, length(create.data.as_ref()))
+            format!("{code} {} ({}{ephemeral})", create.path, length(create.data.as_deref()))
         }
         TxnOp::Delete { path } | TxnOp::DeleteContainer { path } => format!("{code} {path}"),
         TxnOp::SetData { path, data, version } => {
-            format!("{code} {path} ({}, version {version})", length(data.as_ref()))
+            format!("{code} {path} ({}, version {version})", length(data.as_deref()))
         }
         TxnOp::SetAcl { path, acl, .. } => format!("{code} {path} {}", json::acl(acl).join(",")),
         TxnOp::Check { path, version } => format!("{code} {path} ({version})"),
@@ -119,7 +118,7 @@ fn op_text(op: &TxnOp) -> String {
     }
 }
 
-pub(super) fn length(data: Option<&Bytes>) -> String {
+pub(super) fn length(data: Option<&[u8]>) -> String {
     match data {
         Some(data) => format!("{} bytes", data.len()),
         None => "null".to_owned(),
@@ -157,10 +156,10 @@ impl DumpSnapshot {
         while let Some(znode) = snapshot.next_znode().map_err(fault)? {
             let (path, stat) = (znode.path.to_string(), &znode.stat);
             if self.json {
-                let line = ZnodeLine::new(path, znode.data.as_ref(), znode.acl.as_deref(), stat);
+                let line = ZnodeLine::new(path, znode.data.as_deref(), znode.acl.as_deref(), stat);
                 writeln!(out, "{}", serde_json::to_string(&line).map_err(io::Error::other)?)?;
             } else {
-                let bytes = length(znode.data.as_ref());
+                let bytes = length(znode.data.as_deref());
                 let (changed, version) = (json::time(stat.mtime), stat.version);
                 writeln!(out, "{path}  {bytes}  version {version}  {changed}")?;
             }

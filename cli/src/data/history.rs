@@ -5,7 +5,6 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bytes::Bytes;
 use clap::Args;
 use serde_json::{Value, json};
 use zoolet_core::{Core, EphemeralType, Txn, TxnOp, Znode};
@@ -60,8 +59,8 @@ struct Change<'a> {
 }
 
 enum What<'a> {
-    Created { data: Option<&'a Bytes>, kind: Option<String> },
-    Set { data: Option<&'a Bytes>, version: i32 },
+    Created { data: Option<&'a [u8]>, kind: Option<String> },
+    Set { data: Option<&'a [u8]>, version: i32 },
     Acl { acl: Vec<String>, version: i32 },
     Deleted(Why),
 }
@@ -289,7 +288,7 @@ impl<'a, W: Write> Tale<'a, W> {
                 if create.ephemeral {
                     self.own(&create.path, txn.session);
                 }
-                let what = What::Created { data: create.data.as_ref(), kind };
+                let what = What::Created { data: create.data.as_deref(), kind };
                 self.tell(txn, &Change { path: &create.path, what })?;
             }
             TxnOp::Delete { path } if self.options.is_wanted(path) => {
@@ -300,7 +299,7 @@ impl<'a, W: Write> Tale<'a, W> {
                 self.tell(txn, &Change { path, what: What::Deleted(Why::Swept) })?;
             }
             TxnOp::SetData { path, data, version } if self.options.is_wanted(path) => {
-                let what = What::Set { data: data.as_ref(), version: *version };
+                let what = What::Set { data: data.as_deref(), version: *version };
                 self.tell(txn, &Change { path, what })?;
             }
             TxnOp::SetAcl { path, acl, version } if self.options.is_wanted(path) => {

@@ -11,7 +11,7 @@ use zoolet_protocol::{Acl, CreateKind};
 use zoolet_server::storage::LogRecord;
 
 /// Data as text if it is text.
-pub(super) fn data(data: Option<&Bytes>) -> (Option<String>, Option<String>) {
+pub(super) fn data(data: Option<&[u8]>) -> (Option<String>, Option<String>) {
     match data.map(|data| std::str::from_utf8(data).map_err(|_| data)) {
         None => (None, None),
         Some(Ok(text)) => (Some(text.to_owned()), None),
@@ -62,7 +62,7 @@ pub(super) enum KindLine {
 impl ZnodeLine {
     pub(super) fn new(
         path: String,
-        bytes: Option<&Bytes>,
+        bytes: Option<&[u8]>,
         entries: Option<&[Acl]>,
         stat: &StatPersisted,
     ) -> Self {
@@ -144,7 +144,7 @@ fn op(op: &TxnOp) -> Value {
                 json!({ "path": path.to_string() })
             }
             TxnOp::SetData { path, data, version } => {
-                with_data(json!({ "path": path.to_string(), "version": version }), data.as_ref())
+                with_data(json!({ "path": path.to_string(), "version": version }), data.as_deref())
             }
             TxnOp::SetAcl { path, acl: list, version } => {
                 json!({ "path": path.to_string(), "acl": acl(list), "version": version })
@@ -170,10 +170,10 @@ fn created(create: &CreateTxn) -> Value {
         _ if create.ephemeral => line["ephemeral"] = true.into(),
         _ => {}
     }
-    with_data(line, create.data.as_ref())
+    with_data(line, create.data.as_deref())
 }
 
-pub(super) fn with_data(mut line: Value, bytes: Option<&Bytes>) -> Value {
+pub(super) fn with_data(mut line: Value, bytes: Option<&[u8]>) -> Value {
     match data(bytes) {
         (_, Some(base64)) => line["data_base64"] = base64.into(),
         (text, None) => line["data"] = text.into(),

@@ -82,8 +82,7 @@ pub(super) fn write_lines(
             continue;
         }
         let path = znode.path.to_string();
-        let line =
-            ZnodeLine::new(path, znode.data_bytes().as_ref(), znode.acl.entries(), &znode.stat);
+        let line = ZnodeLine::new(path, znode.data.as_deref(), znode.acl.entries(), &znode.stat);
         writeln!(out, "{}", serde_json::to_string(&line).map_err(io::Error::other)?)?;
         each();
         count += 1;

@@ -5,9 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use tokio::process::Command;
-use zoolet_core::{Core, CreateTxn, Settings, Txn, TxnOp};
+use zoolet_core::{Core, CreateTxn, Data, Settings, Txn, TxnOp};
 use zoolet_protocol::{Acl, CreateKind, SessionId, Xid, ZPath, Zxid};
 use zoolet_server::storage::{encode_log_record, write_snapshot};
 
@@ -28,7 +28,7 @@ fn create(at: &str, ephemeral: bool) -> TxnOp {
     TxnOp::Create(CreateTxn {
         kind: CreateKind::Create,
         path: path(at),
-        data: Some(Bytes::from_static(b"text")),
+        data: Some(Data::copied(b"text")),
         acl: [Acl::open()].into(),
         ephemeral,
         parent_cversion: CreateTxn::PARENT_CVERSION_UNKNOWN,

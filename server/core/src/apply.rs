@@ -310,8 +310,8 @@ impl Core {
         }
         let ephemeral_type =
             EphemeralType::of_created(create.kind, create.ephemeral, header.session);
-        let data = create.data.as_deref().map(Data::copied);
-        let bytes = create.data.as_ref().map_or(0, Bytes::len) as i64;
+        let data = create.data.clone();
+        let bytes = data.as_ref().map_or(0, |data| data.len()) as i64;
         let made = || {
             let owner = ephemeral_type.into();
             Znode::created(path.clone(), data, acl, owner, header.zxid, header.time_ms)

@@ -97,9 +97,7 @@ impl Core {
         let refusal = match write.change {
             PlainChange::Create { kind, path, data, of_everyone, flags } => {
                 let acl = || Ok(self.tree.list_of_everyone(of_everyone));
-                // Before it is checked: a refused create is rare, and the data are short.
-                let (path, data) = (Some(path), data.map(Bytes::copy_from_slice));
-                let create = NewZnode { kind, flags, path, data, acl };
+                let create = NewZnode { kind, flags, path: Some(path), data, acl };
                 match self.decide_create(create, &view) {
                     Ok((op, looked_up)) => {
                         return self.decided_alone(requester, time_ms, op, looked_up);
@@ -225,7 +223,7 @@ impl Core {
             MultiOp::Create(create) => {
                 let Create { kind, path, data, acl, flags } = create;
                 let acl = || self.list_to_set(acl.as_deref(), requester);
-                let (path, data) = (path.text(), data.clone());
+                let (path, data) = (path.text(), data.as_deref());
                 self.decide_create(NewZnode { kind: *kind, flags: *flags, path, data, acl }, view)
             }
             MultiOp::Delete(delete) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zoolet_protocol::{Acl, CreateKind, ErrorCode, OpCode, SessionId, Xid, ZPath, Zxid};
 
-use crate::tree::{InMulti, LookedUp};
+use crate::tree::{Data, InMulti, LookedUp};
 
 /// The decision about one write: ZooKeeper's `TxnHeader` with its record.
 ///
@@ -162,8 +162,8 @@ pub struct CreateTxn {
     pub kind: CreateKind,
     /// The path, with the sequence number of a sequential znode.
     pub path: ZPath,
-    /// The data.
-    pub data: Option<Bytes>,
+    /// The data, which the znode shares.
+    pub data: Option<Data>,
     /// The access control list.
     pub acl: Arc<[Acl]>,
     /// Whether the znode is an ephemeral of the session.
@@ -204,14 +204,16 @@ impl TxnOp {
         let acl = |acl: &[Acl]| -> usize {
             acl.iter().map(|entry| 12 + text(&entry.id.scheme) + text(&entry.id.id)).sum()
         };
-        let data = |data: &Option<Bytes>| data.as_ref().map_or(0, Bytes::len);
+        let length = |data: Option<&[u8]>| data.map_or(0, <[u8]>::len);
         FIELDS
             + match self {
                 Self::CreateSession { .. } | Self::Error(_) => 0,
                 Self::CloseSession { paths } => paths.iter().map(|path| 4 + path.len()).sum(),
-                Self::Create(create) => create.path.len() + data(&create.data) + acl(&create.acl),
+                Self::Create(create) => {
+                    create.path.len() + length(create.data.as_deref()) + acl(&create.acl)
+                }
                 Self::Delete { path } | Self::DeleteContainer { path } => path.len(),
-                Self::SetData { path, data: bytes, .. } => path.len() + data(bytes),
+                Self::SetData { path, data, .. } => path.len() + length(data.as_deref()),
                 Self::SetAcl { path, acl: list, .. } => path.len() + acl(list),
                 Self::Check { path, .. } => path.len(),
                 Self::Multi(ops) => ops.iter().map(Self::about_bytes).sum(),

@@ -4,7 +4,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use zoolet_core::{ConnectionId, Core, CreateTxn, Requester, Restore, Settings, Txn, TxnOp};
+use zoolet_core::{ConnectionId, Core, CreateTxn, Data, Requester, Restore, Settings, Txn, TxnOp};
 use zoolet_protocol::{
     Acl, AddWatch, Create, CreateFlags, CreateKind, Delete, Expect, Id, Lookup, MultiOp,
     MultiResult, Names, Permissions, RemoveWatches, Response, SessionId, SetAcl, SetData,
@@ -230,7 +230,7 @@ fn any_txn() -> impl Strategy<Value = Txn> {
     let path = move || path().prop_map(|path| ZPath::parse(path).expect("the paths are valid"));
     let create = (select(&MODES[..]), path(), acl(), -2..4_i32).prop_map(
         |((kind, flags), path, acl, parent_cversion)| {
-            let (data, ephemeral) = (Some("x".into()), flags.is_ephemeral());
+            let (data, ephemeral) = (Some(Data::copied(b"x")), flags.is_ephemeral());
             let acl = acl.into();
             TxnOp::Create(CreateTxn { kind, path, data, acl, ephemeral, parent_cversion })
         },

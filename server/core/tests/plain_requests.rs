@@ -5,7 +5,7 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use zoolet_core::{ConnectionId, Core, CreateTxn, Requester, Settings, Txn, TxnOp};
+use zoolet_core::{ConnectionId, Core, CreateTxn, Data, Requester, Settings, Txn, TxnOp};
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, Delete, Id, Lookup, MultiOp, Permissions, PlainWrite,
     Read, Request, Response, SessionId, SetData, Write, Xid, ZPath, decode_request, encode_request,
@@ -75,7 +75,7 @@ fn create_at(core: &mut Core, path: &str, flags: CreateFlags, parent_cversion: i
     let create = CreateTxn {
         kind: CreateKind::Create,
         path: ZPath::parse(path).expect("it is valid"),
-        data: Some("x".into()),
+        data: Some(Data::copied(b"x")),
         acl: vec![Acl::open()].into(),
         ephemeral: flags.is_ephemeral(),
         parent_cversion,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use bytes::{Buf, Bytes, BytesMut};
-use zoolet_core::{CreateTxn, TTL_MS_MAX, Txn, TxnOp};
+use zoolet_core::{CreateTxn, Data, TTL_MS_MAX, Txn, TxnOp};
 use zoolet_protocol::{
     Acl, CreateKind, DecodeError, Encode, ErrorCode, OpCode, PathError, RawPath, SessionId, Xid,
     ZPath, Zxid, decode_front,
@@ -139,7 +139,7 @@ fn encode_op(op: &TxnOp, out: &mut BytesMut) {
 
 fn encode_create(create: &CreateTxn, out: &mut BytesMut) {
     encode_path(&create.path, out);
-    create.data.encode(out);
+    create.data.as_deref().encode(out);
     encode_acl(&create.acl, out);
     match create.kind {
         CreateKind::Create | CreateKind::Create2 => create.ephemeral.encode(out),
@@ -164,7 +164,7 @@ fn encode_count(count: usize, out: &mut BytesMut) {
     i32::try_from(count).expect("what a request carries is counted by an int").encode(out);
 }
 
-/// Decodes the record of a transaction, and the digest if there is one. The data of the transaction
+/// Decodes the record of a transaction, and the digest if there is one. The data that a transaction sets
 /// shares the memory of `record`.
 ///
 /// # Errors
@@ -228,7 +228,7 @@ fn may_be_in_multi(op: OpCode) -> bool {
 
 fn decode_create(kind: CreateKind, record: &mut Bytes) -> Result<TxnOp, TxnRecordError> {
     let path = decode_path(record)?;
-    let data = decode_front(record)?;
+    let data = decode_front::<Option<Bytes>>(record)?.as_deref().map(Data::copied);
     let acl = decode_acl(record)?;
     let ephemeral = match kind {
         CreateKind::Create | CreateKind::Create2 => decode_front(record)?,

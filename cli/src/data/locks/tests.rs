@@ -6,7 +6,7 @@ mod model;
 mod semaphores;
 
 use bytes::Bytes;
-use zoolet_core::{Core, CreateTxn, Settings, Txn, TxnOp};
+use zoolet_core::{Core, CreateTxn, Data, Settings, Txn, TxnOp};
 use zoolet_layouts::Recipe;
 use zoolet_protocol::{Acl, CreateKind, SessionId, Xid, ZPath, Zxid};
 use zoolet_server::storage::history::{DeletedZnode, Moment};
@@ -112,7 +112,7 @@ fn creation(at: &str, ephemeral: bool, data: &str) -> TxnOp {
     TxnOp::Create(CreateTxn {
         kind: CreateKind::Create,
         path: path(at),
-        data: Some(Bytes::from(data.to_owned())),
+        data: Some(Data::copied(data.as_bytes())),
         acl: [Acl::open()].into(),
         ephemeral,
         parent_cversion: CreateTxn::PARENT_CVERSION_UNKNOWN,

@@ -50,6 +50,7 @@ mod tests {
     use super::*;
     use crate::core::Core;
     use crate::settings::Settings;
+    use crate::tree::Data;
     use crate::txn::{CreateTxn, Txn, TxnOp};
 
     fn apply(core: &mut Core, op: TxnOp) -> Result<Response, ErrorCode> {
@@ -66,7 +67,7 @@ mod tests {
             let create = CreateTxn {
                 kind: CreateKind::Create,
                 path: path(name),
-                data: Some("count=1,bytes=1".into()),
+                data: Some(Data::copied(b"count=1,bytes=1")),
                 acl: [Acl::open()].into(),
                 ephemeral: false,
                 parent_cversion: 1,

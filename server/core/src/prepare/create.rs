@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, PathError, Permissions,
     SEQUENCE_DIGITS, ZPath,
@@ -16,6 +15,7 @@ use crate::core::{Core, Requester};
 use crate::ephemeral_owner::{EphemeralType, TTL_MS_MAX};
 use crate::limits::QUOTA_TEXT_BYTES_MAX;
 use crate::quota::{Change, QuotaZnode};
+use crate::tree::Data;
 use crate::txn::{CreateTxn, TxnOp};
 
 /// What a create asks for. The list is asked for when its turn to be checked has come.
@@ -24,7 +24,7 @@ pub(super) struct NewZnode<'a, L: FnOnce() -> Result<Arc<[Acl]>, ErrorCode>> {
     pub(super) flags: CreateFlags,
     /// `None` if it is null.
     pub(super) path: Option<&'a str>,
-    pub(super) data: Option<Bytes>,
+    pub(super) data: Option<&'a [u8]>,
     pub(super) acl: L,
 }
 
@@ -82,19 +82,19 @@ impl Core {
             return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
         }
         if let Some(quota) = QuotaZnode::at(&path) {
-            let length = data.as_ref().map_or(0, Bytes::len);
+            let length = data.map_or(0, <[u8]>::len);
             if quota.is_of_everything() || length > QUOTA_TEXT_BYTES_MAX {
                 return Err(ErrorCode::BAD_ARGUMENTS);
             }
         }
         if self.settings.enforce_quota {
-            let bytes = data.as_ref().map_or(0, Bytes::len) as i64;
+            let bytes = data.map_or(0, <[u8]>::len) as i64;
             self.quotas.admit(&self.tree, &path, Change { count: 1, bytes })?;
         }
         let create = CreateTxn {
             kind,
             path,
-            data,
+            data: data.map(Data::copied),
             acl,
             ephemeral: flags.is_ephemeral(),
             parent_cversion: number.wrapping_add(1),

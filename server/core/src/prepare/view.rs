@@ -177,6 +177,5 @@ fn created(create: &CreateTxn, session: SessionId, zxid: Zxid, time_ms: i64) -> 
     let acl: AclList = AclLists::default().intern(&create.acl);
     let owner =
         EphemeralOwner::from(EphemeralType::of_created(create.kind, create.ephemeral, session));
-    let data = create.data.as_deref().map(Data::copied);
-    Znode::created(create.path.clone(), data, acl, owner, zxid, time_ms)
+    Znode::created(create.path.clone(), create.data.clone(), acl, owner, zxid, time_ms)
 }

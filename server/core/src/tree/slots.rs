@@ -10,17 +10,20 @@ use std::sync::Arc;
 use super::Znode;
 
 /// A change after a freeze copies this many znodes. Data and paths are shared, not copied.
-const ZNODES_PER_CHUNK: usize = 16;
+///
+/// A chunk has less than 1,024 bytes: for a longer block glibc's `malloc` first merges all small blocks that
+/// were freed, and the next creates split them again.
+const ZNODES_PER_CHUNK: usize = 8;
 
 /// With ten million znodes there are 2,441 groups.
-const CHUNKS_PER_GROUP: usize = 256;
+const CHUNKS_PER_GROUP: usize = 512;
 
-/// So many chunks without znodes keep their memory, some 140 KB: the znodes of clients that lock and unlock
+/// So many chunks without znodes keep their memory, some 120 KB: the znodes of clients that lock and unlock
 /// fill and empty some again and again.
-const EMPTY_CHUNKS_KEPT: usize = 64;
+const EMPTY_CHUNKS_KEPT: usize = 128;
 
 /// All slots of a chunk are in use.
-const FULL: u16 = u16::MAX;
+const FULL: u8 = u8::MAX;
 
 /// The number of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +53,9 @@ impl ChunkNumber {
 }
 
 type Chunk = [Option<Znode>; ZNODES_PER_CHUNK];
+
+/// With the counters of its `Arc`.
+const _: () = assert!(size_of::<Chunk>() + 2 * size_of::<usize>() < 1_000);
 
 /// `None` is a chunk without znodes that has no memory.
 type Group = [Option<Arc<Chunk>>; CHUNKS_PER_GROUP];
@@ -81,7 +87,7 @@ pub(super) struct Slots {
     groups: Groups,
     /// A bit for each slot of a chunk that is in use. They are not beside the znodes, where each would
     /// be one more read of memory.
-    used: Vec<u16>,
+    used: Vec<u8>,
     /// The chunks with slots that are not in use. The next znode goes into the last of them.
     roomy: Vec<ChunkNumber>,
     /// How many chunks without znodes have memory.

@@ -179,10 +179,10 @@ impl Namespaces {
     }
 
     fn wrote_op(&self, last: &mut LastNamespace, op: &TxnOp) {
-        let length = |data: &Option<bytes::Bytes>| data.as_ref().map_or(0, bytes::Bytes::len);
+        let length = |data: Option<&[u8]>| data.map_or(0, <[u8]>::len);
         match op {
-            TxnOp::Create(create) => self.write(last, &create.path, length(&create.data)),
-            TxnOp::SetData { path, data, .. } => self.write(last, path, length(data)),
+            TxnOp::Create(create) => self.write(last, &create.path, length(create.data.as_deref())),
+            TxnOp::SetData { path, data, .. } => self.write(last, path, length(data.as_deref())),
             TxnOp::Delete { path } | TxnOp::DeleteContainer { path } => self.write(last, path, 0),
             _ => {}
         }

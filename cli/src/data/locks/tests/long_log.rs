@@ -5,8 +5,8 @@ use std::fs::{File, create_dir_all};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use bytes::{Bytes, BytesMut};
-use zoolet_core::{CreateTxn, Txn, TxnOp};
+use bytes::BytesMut;
+use zoolet_core::{CreateTxn, Data, Txn, TxnOp};
 use zoolet_protocol::{Acl, CreateKind, SessionId, Xid, ZPath, Zxid};
 use zoolet_server::storage::encode_log_record;
 
@@ -46,7 +46,7 @@ impl Log {
         let op = TxnOp::Create(CreateTxn {
             kind: CreateKind::Create,
             path,
-            data: Some(Bytes::from_static(b"10.0.0.217")),
+            data: Some(Data::copied(b"10.0.0.217")),
             acl: [Acl::open()].into(),
             ephemeral: session != 0,
             parent_cversion: 1,
