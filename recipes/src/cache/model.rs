@@ -38,7 +38,7 @@ enum Step {
     Cut,
     /// The connection is lost; the events that had come are still taken.
     CutAfterEvents,
-    /// The cache begins again over the same connection.
+    /// The cache begins again ([`World::begin_again`]).
     Restart,
     Connect,
 }
@@ -158,6 +158,8 @@ struct Client {
     read_at: Zxid,
     event_zxids: EventZxids,
     marks: Vec<(Zxid, Mark)>,
+    /// How many times the cache has begun.
+    begun: usize,
 }
 
 impl Client {
@@ -171,10 +173,12 @@ impl Client {
             read_at: Zxid::ZERO,
             event_zxids,
             marks: Vec::new(),
+            begun: 0,
         }
     }
 
     fn connected(&mut self) {
+        self.begun += 1;
         let selection = Selection { root: ROOT.into(), depth_max: u32::MAX, selector: None };
         self.pending = Pending::new(ROOT.into());
         // Between requests of few reads more can happen.
@@ -283,6 +287,9 @@ impl World {
                 if let Some(message) = self.to_client.pop_front() {
                     self.client.receive(message);
                 }
+                if self.client.pending.must_resync() {
+                    self.begin_again();
+                }
             }
             Step::Cut => {
                 self.is_connected = false;
@@ -294,11 +301,7 @@ impl World {
                 self.to_server.clear();
                 self.to_client.retain(|message| matches!(message, Message::Event(..)));
             }
-            Step::Restart if self.is_connected => {
-                self.to_server.clear();
-                self.to_client.retain(|message| matches!(message, Message::Event(..)));
-                self.client.connected();
-            }
+            Step::Restart if self.is_connected => self.begin_again(),
             Step::Restart => {}
             Step::Connect if !self.is_connected => {
                 self.is_connected = true;
@@ -311,6 +314,13 @@ impl World {
         {
             self.to_server.push_back(asked);
         }
+    }
+
+    /// The cache begins again over the same connection: the events come, and the answers are for nobody.
+    fn begin_again(&mut self) {
+        self.to_server.clear();
+        self.to_client.retain(|message| matches!(message, Message::Event(..)));
+        self.client.connected();
     }
 
     /// Has requests answered, and the answers received.
@@ -476,6 +486,30 @@ fn a_cut_between_two_creations_of_one_multi_hides_neither() {
     world.step(&Step::Cut);
     world.calm_down();
     world.check();
+}
+
+/// The events of the creations came before the cache began again, and the znodes are gone when the resync
+/// reads them. So only the answer about a change shows one of them, and nothing tells of its children.
+#[test]
+fn a_cache_begins_again_when_a_change_brings_a_znode_with_children_to_light() {
+    let (znode, child) = (2, 5);
+    let mut world = World::new(EventZxids::Sent);
+    world.step(&Step::Write(vec![Write::Create(0)]));
+    world.step(&Step::Connect);
+    world.step(&Step::Write(vec![Write::Create(znode)]));
+    world.step(&Step::Write(vec![Write::Create(child)]));
+    world.step(&Step::Write(vec![Write::Set(znode)]));
+    for step in [Step::Receive, Step::Receive, Step::Restart] {
+        world.step(&step);
+    }
+    // The root, the change, and the list of the root's children.
+    world.answer_and_receive(3);
+    for path in [child, znode] {
+        world.step(&Step::Write(vec![Write::Delete(path)]));
+    }
+    world.calm_down();
+    world.check();
+    assert_eq!(world.client.begun, 3);
 }
 
 /// Another part of the program has a one-shot watch, and a server that sends zxids says without one
