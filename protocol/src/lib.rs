@@ -60,8 +60,8 @@ pub use request::{
     decode_request, encode_request,
 };
 pub use response::{
-    ClientInfo, Incoming, ReplyHeader, Response, decode_incoming, encode_event, encode_reply,
-    into_incoming, put_data_reply, put_reply,
+    ClientInfo, Incoming, PlainReply, ReplyHeader, Response, decode_incoming, encode_event,
+    encode_reply, into_incoming, put_data_reply, put_reply,
 };
 pub use stat::Stat;
 pub use transport::{ConnectTarget, Dial, Dialing, Disconnected, Received, Searching, Transport};

@@ -1,8 +1,11 @@
 //! Replies and events: how a server encodes them and a client decodes them.
 
+mod plain;
+
 use bytes::{Buf, BufMut as _, Bytes, BytesMut};
 use bytestring::ByteString;
 
+pub use self::plain::{PlainReply, put_data_reply, put_reply};
 use crate::acl::Acl;
 use crate::code::{ErrorCode, OpCode};
 use crate::id::{Xid, Zxid};
@@ -12,7 +15,7 @@ use crate::multi::{self, MultiResult};
 use crate::names::Names;
 use crate::path::RawPath;
 use crate::record;
-use crate::stat::{STAT_BYTES, Stat};
+use crate::stat::Stat;
 use crate::watch::{EventType, KeeperState, WatchedEvent};
 
 record! {
@@ -61,21 +64,7 @@ impl ReplyHeader {
     pub(crate) fn encode_at_once(self, out: &mut BytesMut) {
         out.put_slice(&self.to_bytes());
     }
-
-    /// What a frame begins with: the length of its payload, and this.
-    #[inline]
-    fn begin_frame(self, payload_bytes: usize) -> [u8; FRAME_BEGINNING_BYTES] {
-        let length = i32::try_from(payload_bytes).expect("a frame is shorter than 2 GiB");
-        let mut bytes = [0; FRAME_BEGINNING_BYTES];
-        let (before, header) = bytes.split_at_mut(4);
-        before.copy_from_slice(&length.to_be_bytes());
-        header.copy_from_slice(&self.to_bytes());
-        bytes
-    }
 }
-
-/// The bytes of the length and of the header of a reply.
-const FRAME_BEGINNING_BYTES: usize = 4 + REPLY_HEADER_BYTES;
 
 /// The body of a reply. [`Response::decode`] knows which body belongs to which operation.
 ///
@@ -256,87 +245,6 @@ impl Encode for Response {
 pub fn encode_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMut) {
     header.encode_at_once(out);
     response.encode(out);
-}
-
-/// Appends a reply with its length before it, as a frame is sent: what [`encode_reply`] appends, in fewer
-/// pieces.
-///
-/// # Panics
-///
-/// If the reply is longer than 2 GiB.
-///
-/// ```
-/// use bytes::BytesMut;
-/// use zoolet_protocol::{
-///     ErrorCode, FrameCodec, ReplyHeader, Response, Stat, Xid, Zxid, encode_reply, put_reply,
-/// };
-///
-/// let header = ReplyHeader { xid: Xid(1), zxid: Zxid(7), err: ErrorCode::OK };
-/// for response in [Response::Stat(Stat::default()), Response::Empty, Response::Path("/a".into())] {
-///     let (mut frame, mut payload) = (BytesMut::new(), BytesMut::new());
-///     put_reply(&header, &response, &mut frame);
-///     encode_reply(&header, &response, &mut payload);
-///     assert_eq!(FrameCodec::default().next_frame(&mut frame), Ok(Some(payload.freeze())));
-/// }
-/// ```
-pub fn put_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMut) {
-    // What a `setData` gets is put together as one piece.
-    if let Response::Stat(stat) = response {
-        let mut frame = [0; FRAME_BEGINNING_BYTES + STAT_BYTES];
-        let (beginning, rest) = frame.split_at_mut(FRAME_BEGINNING_BYTES);
-        beginning.copy_from_slice(&header.begin_frame(REPLY_HEADER_BYTES + STAT_BYTES));
-        rest.copy_from_slice(&stat.to_bytes());
-        out.extend_from_slice(&frame);
-        return;
-    }
-    let bytes = REPLY_HEADER_BYTES + response.encoded_len();
-    out.reserve(4 + bytes);
-    out.extend_from_slice(&header.begin_frame(bytes));
-    response.encode(out);
-}
-
-/// Appends a reply to a `getData` with its length before it, as a frame is sent. Returns the bytes of the
-/// payload. It is [`encode_reply`] for data that need not be kept for the reply.
-///
-/// # Panics
-///
-/// If the reply is longer than 2 GiB.
-///
-/// ```
-/// use bytes::{Bytes, BytesMut};
-/// use zoolet_protocol::{
-///     ErrorCode, FrameCodec, ReplyHeader, Response, Stat, Xid, Zxid, encode_reply, put_data_reply,
-/// };
-///
-/// let header = ReplyHeader { xid: Xid(1), zxid: Zxid(7), err: ErrorCode::OK };
-/// for data in [Some(&b"data"[..]), Some(b""), None] {
-///     let (mut frame, mut payload) = (BytesMut::new(), BytesMut::new());
-///     let bytes = put_data_reply(&header, data, &Stat::default(), &mut frame);
-///     let response = Response::Data(data.map(Bytes::from_static), Stat::default());
-///     encode_reply(&header, &response, &mut payload);
-///     assert_eq!(bytes, payload.len());
-///     assert_eq!(FrameCodec::default().next_frame(&mut frame), Ok(Some(payload.freeze())));
-/// }
-/// ```
-pub fn put_data_reply(
-    header: &ReplyHeader,
-    data: Option<&[u8]>,
-    stat: &Stat,
-    out: &mut BytesMut,
-) -> usize {
-    let data_bytes = data.map_or(0, <[u8]>::len);
-    let bytes = REPLY_HEADER_BYTES + 4 + data_bytes + STAT_BYTES;
-    let mut beginning = [0; FRAME_BEGINNING_BYTES + 4];
-    let (frame, length) = beginning.split_at_mut(FRAME_BEGINNING_BYTES);
-    frame.copy_from_slice(&header.begin_frame(bytes));
-    // The whole frame is shorter than 2 GiB.
-    let length_or_null = data.map_or(-1, |_| data_bytes as i32);
-    length.copy_from_slice(&length_or_null.to_be_bytes());
-    out.reserve(4 + bytes);
-    out.extend_from_slice(&beginning);
-    out.extend_from_slice(data.unwrap_or_default());
-    out.extend_from_slice(&stat.to_bytes());
-    bytes
 }
 
 /// Encodes an event as the payload of a frame.

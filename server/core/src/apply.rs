@@ -14,8 +14,8 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 use zoolet_protocol::{
-    CreateKind, ErrorCode, EventType, MultiResult, RawPath, Response, SessionId, WatchedEvent,
-    ZPath, Zxid,
+    CreateKind, ErrorCode, EventType, MultiResult, PlainReply, RawPath, Response, SessionId,
+    WatchedEvent, ZPath, Zxid,
 };
 
 use self::done::{Done, stat_of};
@@ -23,7 +23,7 @@ use crate::acl::{AclList, Identities};
 use crate::core::Core;
 use crate::ephemeral_owner::EphemeralType;
 use crate::quota::{Change, QuotaZnode, Quotas};
-use crate::tree::{Data, LookedUp, Place, Znode};
+use crate::tree::{Data, LookedUp, Place, Tree, Znode};
 use crate::txn::{CreateTxn, Decided, Txn, TxnOp};
 use crate::watches::{ConnectionId, Receivers, Table};
 
@@ -40,15 +40,43 @@ use crate::watches::{ConnectionId, Receivers, Table};
 /// assert_eq!(effects.zxid, core.last_zxid());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Effects {
+pub struct Effects<Reply = Response> {
     /// The zxid of the transaction. The reply and the events carry it.
     pub zxid: Zxid,
     /// The reply to the client that sent the request.
-    pub reply: Result<Response, ErrorCode>,
+    pub reply: Result<Reply, ErrorCode>,
     /// The events, in order. A client receives its events before the reply.
     pub events: Vec<FiredEvent>,
     /// The session that the transaction closed, if it closed one.
     pub ended: Option<SessionId>,
+}
+
+impl<'a, Reply: From<PlainReply<'a>>> Effects<Reply> {
+    /// The effects of a transaction of one operation. The tree must not have changed since.
+    ///
+    /// They are made where they are returned: to move them takes longer than some operations.
+    #[inline(always)]
+    fn of_single(
+        done: Result<Done<'a>, ErrorCode>,
+        tree: &Tree,
+        zxid: Zxid,
+        events: Vec<FiredEvent>,
+    ) -> Self {
+        // Mostly there are none.
+        let events = if events.is_empty() { Vec::new() } else { events };
+        let effects = |reply| Self { zxid, reply, events, ended: None };
+        match done {
+            Ok(Done::Set(place, length)) => {
+                effects(Ok(PlainReply::Stat(stat_of(place, length, tree)).into()))
+            }
+            Ok(Done::Created(path)) => effects(Ok(PlainReply::Path(path).into())),
+            Ok(Done::CreatedWithStat(path, stat)) => {
+                effects(Ok(PlainReply::PathStat(path, stat).into()))
+            }
+            Ok(Done::Deleted | Done::Checked) => effects(Ok(PlainReply::Empty.into())),
+            Err(code) => effects(Err(code)),
+        }
+    }
 }
 
 /// One event and the connections whose watches it fired.
@@ -239,25 +267,53 @@ impl Core {
         Effects { zxid: txn.zxid, reply, events, ended }
     }
 
-    /// Carries out a transaction of one operation, as most are. Its effects are made where they are returned:
-    /// to move them takes longer than some operations.
+    /// Carries out the transaction of a plain write ([`Core::decide_plain`]), as [`Core::apply_decided`] does. The
+    /// effects borrow from the transaction, and the data of a create move from there into the tree.
+    ///
+    /// # Panics
+    ///
+    /// If it is a transaction that no plain write has: of several operations, or of a session.
+    ///
+    /// ```
+    /// use zoolet_core::{ConnectionId, Core, Requester, Settings};
+    /// use zoolet_protocol::{
+    ///     Expect, MultiOp, PlainReply, PlainWrite, Request, SessionId, SetData, Write, Xid,
+    ///     encode_request,
+    /// };
+    ///
+    /// let mut core = Core::new(Settings::default());
+    /// core.apply(&core.prepare_create_session(SessionId(1), 30_000, 0));
+    /// let requester = Requester::new(SessionId(1), ConnectionId(1), Xid(1));
+    /// let set = SetData { path: "/".into(), data: None, version: Expect::Any };
+    /// let frame = encode_request(Xid(1), &Request::Write(Write::Op(MultiOp::SetData(set))));
+    /// let write = PlainWrite::decode(&frame).unwrap();
+    /// let mut decided = core.decide_plain(&write, &requester, 7);
+    /// let effects = core.apply_plain(&mut decided);
+    /// assert!(matches!(effects.reply, Ok(PlainReply::Stat(stat)) if stat.mtime == 7));
+    /// ```
+    pub fn apply_plain<'a>(&mut self, decided: &'a mut Decided) -> Effects<PlainReply<'a>> {
+        let Decided { txn, looked_up, .. } = decided;
+        let Txn { session, zxid, time_ms, ref mut op, .. } = *txn;
+        let header = Header { session, zxid, time_ms };
+        let mut events = Vec::new();
+        let done = match op {
+            TxnOp::Create(create) => {
+                let data = create.data.take();
+                self.create(create, data, looked_up, header, &mut events)
+            }
+            op => self.carry_out(op, looked_up, header, &mut events),
+        };
+        self.last_zxid = self.last_zxid.max(zxid);
+        Effects::of_single(done, &self.tree, zxid, events)
+    }
+
+    /// Carries out a transaction of one operation, as most are.
     #[inline]
     fn apply_single(&mut self, op: &TxnOp, looked_up: &LookedUp, header: Header) -> Effects {
         let mut events = Vec::new();
         let done = self.carry_out(op, looked_up, header, &mut events);
         self.last_zxid = self.last_zxid.max(header.zxid);
-        let effects = |reply| Effects { zxid: header.zxid, reply, events, ended: None };
-        match done {
-            Ok(Done::Set(place, length)) => {
-                effects(Ok(Response::Stat(stat_of(place, length, &self.tree))))
-            }
-            Ok(Done::Created(path)) => effects(Ok(Response::Path(path.into()))),
-            Ok(Done::CreatedWithStat(path, stat)) => {
-                effects(Ok(Response::PathStat(path.as_str().into(), stat)))
-            }
-            Ok(Done::Deleted | Done::Checked) => effects(Ok(Response::Empty)),
-            Err(code) => effects(Err(code)),
-        }
+        Effects::of_single(done, &self.tree, header.zxid, events)
     }
 
     /// Carries out a single operation or one of a multi.
@@ -269,7 +325,9 @@ impl Core {
         events: &mut Vec<FiredEvent>,
     ) -> Result<Done<'a>, ErrorCode> {
         match op {
-            TxnOp::Create(create) => self.create(create, looked_up, header, events),
+            TxnOp::Create(create) => {
+                self.create(create, create.data.clone(), looked_up, header, events)
+            }
             TxnOp::Delete { path } | TxnOp::DeleteContainer { path } => {
                 let deleted = self.delete(path, looked_up, header, events);
                 deleted.map(|()| Done::Deleted).ok_or(ErrorCode::NO_NODE)
@@ -285,9 +343,11 @@ impl Core {
         }
     }
 
+    /// Creates a znode with these data, which are or were those of the transaction.
     fn create<'a>(
         &mut self,
         create: &'a CreateTxn,
+        data: Option<Data>,
         looked_up: &LookedUp,
         header: Header,
         events: &mut Vec<FiredEvent>,
@@ -310,7 +370,6 @@ impl Core {
         }
         let ephemeral_type =
             EphemeralType::of_created(create.kind, create.ephemeral, header.session);
-        let data = create.data.clone();
         let bytes = data.as_ref().map_or(0, |data| data.len()) as i64;
         let made = || {
             let owner = ephemeral_type.into();

@@ -257,6 +257,7 @@ impl Tree {
     }
 
     /// Where the znode at `path` is and its parent, as [`Tree::place`]. `None` for the root.
+    #[inline]
     pub(crate) fn places(&self, looked_up: &LookedUp, path: &ZPath) -> Option<Places> {
         if path.is_root() {
             return None;

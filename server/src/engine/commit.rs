@@ -58,7 +58,7 @@ impl Engine {
     ) -> Effects {
         self.append(state, decided.txn(), received);
         let effects = state.core.apply_decided(decided);
-        self.publish(state, &effects, None, wakers);
+        self.publish(state, (effects.zxid, &effects.events), None, wakers);
         effects
     }
 
@@ -82,13 +82,13 @@ impl Engine {
     fn publish(
         &self,
         state: &mut State,
-        effects: &Effects,
+        (zxid, events): (Zxid, &[FiredEvent]),
         peer: Option<&Peer>,
         wakers: &mut Wakers,
     ) {
         self.stats.commits.add(1);
-        if !effects.events.is_empty() {
-            self.deliver_all(state.lock_held(), effects, peer, wakers);
+        if !events.is_empty() {
+            self.deliver_all(state.lock_held(), (zxid, events), peer, wakers);
         }
         if state.journal.wants_snapshot() {
             state.journal.take_snapshot(state.core.freeze());
@@ -100,13 +100,13 @@ impl Engine {
         &self,
         peer: &Peer,
         state: &mut State,
-        effects: &Effects,
+        (zxid, events): (Zxid, &[FiredEvent]),
         so_far: &mut SoFar,
         wakers: &mut Wakers,
     ) {
-        self.publish(state, effects, Some(peer), wakers);
+        self.publish(state, (zxid, events), Some(peer), wakers);
         peer.count_woken(wakers.len());
-        if !effects.events.is_empty() {
+        if !events.is_empty() {
             // Who hears of this write may ask for the numbers before the turn ends.
             so_far.counts.tell(&peer.stats);
         }
@@ -116,7 +116,7 @@ impl Engine {
     fn deliver_all(
         &self,
         held: LockHeld<'_>,
-        effects: &Effects,
+        (zxid, events): (Zxid, &[FiredEvent]),
         peer: Option<&Peer>,
         wakers: &mut Wakers,
     ) {
@@ -125,8 +125,8 @@ impl Engine {
             peers: EventPeers { requester: peer, last: None },
             counts: EventCounts::default(),
         };
-        for fired in &effects.events {
-            self.deliver(held, effects.zxid, fired, &mut delivery, wakers);
+        for fired in events {
+            self.deliver(held, zxid, fired, &mut delivery, wakers);
         }
         delivery.counts.tell(&self.stats);
         if wakers.len() > 0 {

@@ -447,7 +447,8 @@ impl Engine {
         let decided = decide(&state.core);
         self.append_for(peer, &mut state, decided.txn());
         let mut effects = state.core.apply_decided(&decided);
-        self.publish_for(peer, &mut state, &effects, so_far, &mut wakers);
+        let fired = (effects.zxid, &effects.events[..]);
+        self.publish_for(peer, &mut state, fired, so_far, &mut wakers);
         if let Some(audit) = &self.audit {
             audit.decided(peer, requester, asked, decided.txn());
         }

@@ -77,19 +77,18 @@ impl Engine {
             requester.xid = header.xid;
             so_far.counts.frame_received(*payload_bytes);
             so_far.counts.request_began(&peer.stats, header.op);
-            let decided = state.core.decide_plain(write, requester, time_ms);
+            let mut decided = state.core.decide_plain(write, requester, time_ms);
             self.append_for(peer, &mut state, decided.txn());
-            let mut effects = state.core.apply_decided(&decided);
-            self.publish_for(peer, &mut state, &effects, so_far, &mut wakers);
-            let zxid = effects.zxid;
-            let reply = &mut effects.reply;
-            wakers.add(so_far.push_reply(state.lock_held(), peer, header.xid, zxid, reply));
             self.stats.namespaces.wrote(&mut so_far.counts.namespace, decided.txn());
+            let effects = state.core.apply_plain(&mut decided);
+            let (zxid, events) = (effects.zxid, &effects.events[..]);
+            self.publish_for(peer, &mut state, (zxid, events), so_far, &mut wakers);
+            let reply = &effects.reply;
+            wakers.add(so_far.push_plain_reply(state.lock_held(), peer, header.xid, zxid, reply));
             requests += 1;
             bytes += 4 + payload_bytes;
             last = Some((header, zxid));
-            let is_last = !effects.events.is_empty() || wakers.len() > 0;
-            if is_last || so_far.long_reply.is_some() {
+            if !events.is_empty() || wakers.len() > 0 {
                 break;
             }
         }
@@ -182,11 +181,11 @@ mod tests {
             loop {
                 let most = 64;
                 let reply = if together
-                    && let Some((requests, long_reply)) =
+                    && let Some(requests) =
                         turn.carry_out_plain_writes(&codec, &mut input, most, &mut output)
                 {
                     assert!((1..=WRITES_AT_ONCE).contains(&requests));
-                    long_reply
+                    None
                 } else {
                     let Some(frame) = codec.next_frame(&mut input).expect("it is one") else {
                         break;
@@ -326,11 +325,8 @@ mod tests {
         let paths = ["/a", "/b", "/c", "/d"];
         paths.iter().for_each(|path| FrameCodec::put(&create(path, 0, 5), &mut input));
         let mut turn = served.clients[0].begin_turn(0);
-        let mut together = || {
-            let carried_out =
-                turn.carry_out_plain_writes(&codec, &mut input, 64, &mut BytesMut::new());
-            carried_out.map(|(requests, _)| requests)
-        };
+        let mut together =
+            || turn.carry_out_plain_writes(&codec, &mut input, 64, &mut BytesMut::new());
         assert_eq!([together(), together(), together()], [Some(2), Some(2), None]);
         assert_eq!(served.told(&served.clients[1]).count(), 1);
     }

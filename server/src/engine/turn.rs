@@ -8,7 +8,9 @@
 use std::task::Waker;
 
 use bytes::BytesMut;
-use zoolet_protocol::{Encode as _, ErrorCode, ReplyHeader, Response, Xid, Zxid, put_reply};
+use zoolet_protocol::{
+    Encode as _, ErrorCode, PlainReply, ReplyHeader, Response, Xid, Zxid, put_reply,
+};
 
 use super::message::Message;
 use super::outbox::Outgoing;
@@ -68,6 +70,32 @@ impl SoFar {
                 peer.push(held, Outgoing { after: zxid, message: take_message(header, reply) })
             }
         }
+    }
+
+    /// Encodes the reply to a plain write into the buffer, or pushes it to the outbox if it must go through that.
+    /// None is long. The caller wakes the returned waker when it has released the lock.
+    pub(super) fn push_plain_reply(
+        &mut self,
+        held: LockHeld<'_>,
+        peer: &Peer,
+        xid: Xid,
+        zxid: Zxid,
+        reply: &Result<PlainReply<'_>, ErrorCode>,
+    ) -> Option<Waker> {
+        let (err, reply) = match reply {
+            Ok(reply) => (ErrorCode::OK, reply),
+            Err(code) => (*code, &PlainReply::Empty),
+        };
+        let header = ReplyHeader { xid, zxid, err };
+        if let Some(buffer) = &mut self.buffer
+            && peer.outbox.is_passable(held, zxid)
+        {
+            let bytes = reply.put(&header, buffer);
+            self.counts.reply_sent(&peer.stats, xid, bytes);
+            return None;
+        }
+        let message = Message::Reply(header, Box::new((*reply).into()));
+        peer.push(held, Outgoing { after: zxid, message })
     }
 
     /// Encodes a short reply, unless it must go through the outbox, and counts what does not.

@@ -447,11 +447,7 @@ impl<S: Socket> Driver<S> {
             return None;
         }
         let (input, buffer) = (&mut self.input, self.output.buffer());
-        let (requests, long_reply) = turn.carry_out_plain_writes(codec, input, most, buffer)?;
-        if let Some(reply) = long_reply {
-            self.output.put(&reply);
-        }
-        Some(requests)
+        turn.carry_out_plain_writes(codec, input, most, buffer)
     }
 
     /// Handles a frame, and encodes the reply if it need not go through the outbox. Others do while so

@@ -5,6 +5,7 @@
 //! [`Slots::freeze`] copies one reference for each group. A later change copies the references of its
 //! group and the znodes of its chunk, once each: a few microseconds, however many znodes there are.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::Znode;
@@ -25,17 +26,25 @@ const EMPTY_CHUNKS_KEPT: usize = 128;
 /// All slots of a chunk are in use.
 const FULL: u8 = u8::MAX;
 
-/// The number of a slot.
+/// The number of a slot, counted from 1: so an `Option` of it is as long, and where a znode is fits one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slot(u32);
+pub(crate) struct Slot(NonZeroU32);
 
 impl Slot {
+    fn new(index: u32) -> Self {
+        Self(NonZeroU32::MIN.checked_add(index).expect("there are fewer znodes than 2^32 - 1"))
+    }
+
+    fn index(self) -> u32 {
+        self.0.get() - 1
+    }
+
     fn chunk(self) -> ChunkNumber {
-        ChunkNumber(self.0 / ZNODES_PER_CHUNK as u32)
+        ChunkNumber(self.index() / ZNODES_PER_CHUNK as u32)
     }
 
     fn place(self) -> usize {
-        self.0 as usize % ZNODES_PER_CHUNK
+        self.index() as usize % ZNODES_PER_CHUNK
     }
 }
 
@@ -121,13 +130,13 @@ impl Slots {
         let entry = self.groups.chunk_mut(number);
         self.empty -= usize::from(was_empty && entry.is_some());
         let chunk = Arc::make_mut(entry.get_or_insert_default());
-        let slot = Slot(number.0 * ZNODES_PER_CHUNK as u32 + place);
+        let slot = Slot::new(number.0 * ZNODES_PER_CHUNK as u32 + place);
         (slot, chunk[slot.place()].insert(make()))
     }
 
     fn add_chunk(&mut self) -> ChunkNumber {
-        let number = u32::try_from(self.used.len() * ZNODES_PER_CHUNK);
-        let number = Slot(number.expect("there are fewer znodes than 2^32")).chunk();
+        let index = u32::try_from(self.used.len() * ZNODES_PER_CHUNK);
+        let number = Slot::new(index.expect("there are fewer znodes than 2^32")).chunk();
         if number.place() == 0 {
             self.groups.0.push(Arc::new([const { None }; CHUNKS_PER_GROUP]));
         }
@@ -226,27 +235,27 @@ mod tests {
         for number in 0..4 * COUNT {
             if next(3) > 0 || wanted.is_empty() {
                 let slot = insert(&mut slots, number);
-                assert!(wanted.insert(slot.0, znode(number)).is_none(), "it was in use");
+                assert!(wanted.insert(slot.index(), znode(number)).is_none(), "it was in use");
             } else {
                 let slot = *wanted.keys().nth(next(wanted.len().min(99))).unwrap();
                 let znode = wanted.remove(&slot);
                 if number % 2 == 0 {
-                    assert_eq!(slots.remove(Slot(slot)), znode);
+                    assert_eq!(slots.remove(Slot::new(slot)), znode);
                 } else {
-                    assert_eq!(slots.get(Slot(slot)), znode.as_ref());
-                    slots.clear(Slot(slot));
+                    assert_eq!(slots.get(Slot::new(slot)), znode.as_ref());
+                    slots.clear(Slot::new(slot));
                 }
-                assert_eq!(slots.get(Slot(slot)), None);
-                assert_eq!(slots.remove(Slot(slot)), None);
+                assert_eq!(slots.get(Slot::new(slot)), None);
+                assert_eq!(slots.remove(Slot::new(slot)), None);
             }
         }
-        assert!(wanted.iter().all(|(slot, znode)| slots.get(Slot(*slot)) == Some(znode)));
+        assert!(wanted.iter().all(|(slot, znode)| slots.get(Slot::new(*slot)) == Some(znode)));
         let frozen = slots.freeze();
         for (slot, znode) in &wanted {
             if slot % 3 == 0 {
-                assert_eq!(slots.remove(Slot(*slot)).as_ref(), Some(znode));
+                assert_eq!(slots.remove(Slot::new(*slot)).as_ref(), Some(znode));
             } else {
-                slots.get_mut(Slot(*slot)).unwrap().num_children = 9;
+                slots.get_mut(Slot::new(*slot)).unwrap().num_children = 9;
             }
         }
         assert_eq!(paths(frozen.iter()), paths(wanted.values()));
@@ -266,8 +275,8 @@ mod tests {
         let mut again: Vec<_> =
             (0..COUNT.div_ceil(3)).map(|number| insert(&mut slots, number)).collect();
         used = used.into_iter().step_by(3).collect();
-        used.sort_unstable_by_key(|slot| slot.0);
-        again.sort_unstable_by_key(|slot| slot.0);
+        used.sort_unstable_by_key(|slot| slot.index());
+        again.sort_unstable_by_key(|slot| slot.index());
         assert_eq!((again, slots.used.len()), (used, chunks));
     }
 

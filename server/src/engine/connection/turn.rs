@@ -91,15 +91,15 @@ impl Turn<'_> {
     }
 
     /// Carries out the plain writes that come first, and takes them off the `input`. Their replies are
-    /// appended to `buffer` as [`Turn::handle`] does. Returns how many there were, and the last reply if that
-    /// is to follow the buffer; `None` if the first is to be handled as any other request.
+    /// appended to `buffer` as [`Turn::handle`] does. Returns how many there were; `None` if the first is to be
+    /// handled as any other request.
     pub(crate) fn carry_out_plain_writes(
         &mut self,
         codec: &FrameCodec,
         input: &mut BytesMut,
         most: usize,
         buffer: &mut BytesMut,
-    ) -> Option<(usize, Option<Message>)> {
+    ) -> Option<usize> {
         let Connection { engine, peer, .. } = self.connection;
         let Attached { liveness, requester, so_far } = self.attached.as_mut()?;
         let config = &engine.config;
@@ -119,7 +119,7 @@ impl Turn<'_> {
         input.advance(bytes);
         let (connection, counts, last) = (self.connection, &mut so_far.counts, (header, zxid));
         self.now_ms = connection.count_replies(counts, last, self.now_ms, requests);
-        Some((requests, so_far.long_reply.take()))
+        Some(requests)
     }
 
     /// When the last request was carried out, in milliseconds of the server's clock.
