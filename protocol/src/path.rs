@@ -445,6 +445,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_invalid_is_found_at_each_place_of_a_path_of_any_length() {
+        let is_plain = |path: &str| {
+            let has_plain_names = path[1..].split('/').all(|name| !matches!(name, "" | "." | ".."));
+            has_plain_names && !path.chars().any(is_forbidden)
+        };
+        for length in 1..70 {
+            for part in
+                ["a", "\0", "\u{1f}", " ", "~", "\u{7f}", "ä", "\u{80}", "/b", "//", "/.", "/.a"]
+            {
+                for place in 1..=length {
+                    let mut path = format!("/{}", "a".repeat(length));
+                    path.replace_range(place..=place, part);
+                    for path in [format!("{path}/b"), path] {
+                        let is_valid = validate(&path).is_ok();
+                        assert_eq!(is_valid, is_plain(&path), "{path:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_path_of_a_znode_is_the_same_as_one_that_was_received() {
         let valid = RawPath::from(&ZPath::parse("/a/b").unwrap());
         let received = RawPath::from("/a/b");
