@@ -11,6 +11,7 @@ mod check;
 mod children;
 mod data;
 mod names;
+mod place;
 mod slots;
 mod znode;
 
@@ -18,12 +19,12 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use hashbrown::DefaultHashBuilder;
-use smallvec::SmallVec;
 use zoolet_protocol::{Acl, Names, Permissions, ZPath, Zxid};
 
 use self::children::AllChildren;
 pub use self::data::Data;
 use self::names::CachedBytes;
+pub(crate) use self::place::{InMulti, LookedUp, Place, Places};
 use self::slots::{Groups, Slot, Slots};
 pub use self::znode::{StatPersisted, Znode};
 use crate::acl::{AclList, AclLists};
@@ -54,61 +55,6 @@ pub(crate) struct Tree {
     size_bytes: usize,
     /// The bytes of all cached lists of children.
     cached_bytes: CachedBytes,
-}
-
-/// Where a path is in a tree: its hash, and the slot of its znode, if there is one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    hash: u32,
-    slot: Option<Slot>,
-}
-
-impl Place {
-    /// The place of a path with this hash, of which is not known whether it has a znode.
-    pub(crate) fn of_hash(hash: u32) -> Self {
-        Self { hash, slot: None }
-    }
-
-    /// The hash of the path.
-    pub(crate) fn hash(self) -> u32 {
-        self.hash
-    }
-
-    pub(crate) fn has_znode(self) -> bool {
-        self.slot.is_some()
-    }
-}
-
-/// Where a znode and its parent are, or would be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Places {
-    pub(crate) znode: Place,
-    pub(crate) parent: Place,
-}
-
-/// The places that a decision has looked up; none by default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct LookedUp {
-    znode: Option<Place>,
-    parent: Option<Place>,
-    /// The edition of the tree in which they are right.
-    edition: u64,
-}
-
-/// What was looked up for each operation of a multi. A release, which sets and deletes a znode, needs no
-/// memory for it.
-pub(crate) type InMulti = SmallVec<[LookedUp; 2]>;
-
-impl LookedUp {
-    /// Where the znode is or would be.
-    pub(crate) fn znode(self) -> Option<Place> {
-        self.znode
-    }
-
-    /// Where its parent is.
-    pub(crate) fn parent(self) -> Option<Place> {
-        self.parent
-    }
 }
 
 /// The path, or that of the root, of which the empty one is a second name in ZooKeeper.
@@ -211,7 +157,7 @@ impl Tree {
         let hash = self.hasher.hash_bytes(path);
         let is_it =
             |slot: &Slot| self.slots.get(*slot).is_some_and(|znode| znode.path.as_bytes() == path);
-        Place { hash, slot: self.index.find(hash, is_it).copied() }
+        Place::new(hash, self.index.find(hash, is_it).copied())
     }
 
     /// [`Tree::find_bytes`] of a znode below which one is to be created or deleted.
@@ -223,7 +169,7 @@ impl Tree {
 
     /// The znode at a place.
     pub(crate) fn at(&self, place: Place) -> Option<&Znode> {
-        self.slots.get(place.slot?)
+        self.slots.get(place.slot()?)
     }
 
     /// The znode at `path`. The empty string names the root, as in ZooKeeper.
@@ -246,14 +192,13 @@ impl Tree {
 
     /// What a decision hands on of the places that it has looked up.
     pub(crate) fn looked_up(&self, znode: Option<Place>, parent: Option<Place>) -> LookedUp {
-        LookedUp { znode, parent, edition: self.edition }
+        LookedUp::new(znode, parent, self.edition)
     }
 
     /// Where the znode at `path` is, as it was looked up, or looked up again if a znode came or went
     /// since.
     pub(crate) fn place(&self, looked_up: &LookedUp, path: &str) -> Place {
-        let known = looked_up.znode.filter(|_| looked_up.edition == self.edition);
-        self.place_of(known, || path)
+        self.place_of(looked_up.znode_in(self.edition), || path)
     }
 
     /// Where the znode at `path` is and its parent, as [`Tree::place`]. `None` for the root.
@@ -263,8 +208,7 @@ impl Tree {
             return None;
         }
         let parent = || path.parent().expect("every other path has a parent");
-        let known = looked_up.parent.filter(|_| looked_up.edition == self.edition);
-        let parent = self.place_of(known, parent);
+        let parent = self.place_of(looked_up.parent_in(self.edition), parent);
         Some(Places { znode: self.place(looked_up, path), parent })
     }
 
@@ -293,7 +237,7 @@ impl Tree {
         place: Place,
         change: impl FnOnce(&mut Znode) -> T,
     ) -> Option<T> {
-        let znode = self.slots.get_mut(place.slot?)?;
+        let znode = self.slots.get_mut(place.slot()?)?;
         let before = znode.data_length();
         let result = change(znode);
         let after = znode.data_length();
@@ -326,7 +270,7 @@ impl Tree {
         make: impl FnOnce() -> Znode,
         change: impl FnOnce(&mut Znode),
     ) -> Option<Place> {
-        let parent = self.slots.get_mut(places.parent.slot?)?;
+        let parent = self.slots.get_mut(places.parent.slot()?)?;
         change(parent);
         parent.num_children += 1;
         let siblings = self.children.get_or_add(&mut parent.children);
@@ -342,8 +286,8 @@ impl Tree {
         self.count += 1;
         let (slot, znode) = self.slots.insert_with(make);
         self.size_bytes += znode.path.len() + znode.data_length();
-        self.index.insert(place.hash, slot);
-        Place { hash: place.hash, slot: Some(slot) }
+        self.index.insert(place.hash(), slot);
+        Place::new(place.hash(), Some(slot))
     }
 
     /// Removes a znode without children, and changes its parent with `change`, but not its data. Returns
@@ -358,7 +302,7 @@ impl Tree {
         change: impl FnOnce(&mut Znode),
     ) -> Option<T> {
         let removed = self.drop_childless(places.znode, look);
-        let Some(parent) = places.parent.slot.and_then(|slot| self.slots.get_mut(slot)) else {
+        let Some(parent) = places.parent.slot().and_then(|slot| self.slots.get_mut(slot)) else {
             return removed;
         };
         change(parent);
@@ -394,7 +338,7 @@ impl Tree {
 
     /// The slot of a znode without children, the znode, and how many bytes its path and data have.
     fn childless(&self, place: Place) -> Option<(Slot, &Znode, usize)> {
-        let slot = place.slot?;
+        let slot = place.slot()?;
         let znode = self.slots.get(slot).filter(|znode| znode.num_children == 0)?;
         Some((slot, znode, znode.path.len() + znode.data_length()))
     }
@@ -418,7 +362,7 @@ impl Tree {
 
     /// Forgets where a znode was that has left its slot.
     fn forget(&mut self, place: Place, slot: Slot, bytes: usize) {
-        self.index.remove(place.hash, |other| *other == slot);
+        self.index.remove(place.hash(), |other| *other == slot);
         self.edition = self.edition.wrapping_add(1);
         self.count -= 1;
         self.size_bytes -= bytes;
@@ -427,7 +371,7 @@ impl Tree {
     /// Takes removed znodes, which are in the order of their paths, off the children of their
     /// parent.
     fn unlist(&mut self, parent: &str, gone: &[Znode], zxid: Zxid) {
-        let parent = self.find(parent).slot.and_then(|slot| self.slots.get_mut(slot));
+        let parent = self.find(parent).slot().and_then(|slot| self.slots.get_mut(slot));
         let Some(parent) = parent else { return };
         parent.num_children -=
             i32::try_from(gone.len()).expect("the number of children was an i32 before");
@@ -672,7 +616,7 @@ mod tests {
         let handed_on =
             |tree: &Tree, path| tree.looked_up(Some(tree.find(path)), Some(tree.find("/wide")));
         let (of_known, of_absent) = (handed_on(&tree, known), handed_on(&tree, absent));
-        let is_used = |tree: &Tree| of_absent.edition == tree.edition;
+        let is_used = |tree: &Tree| of_absent.znode_in(tree.edition).is_some();
         tree.update("/wide", |znode| znode.data = None);
         assert!(is_used(&tree), "a change leaves each znode where it is");
         let places = tree.places(&of_known, &path(known)).unwrap();

@@ -26,13 +26,23 @@ const EMPTY_CHUNKS_KEPT: usize = 128;
 /// All slots of a chunk are in use.
 const FULL: u8 = u8::MAX;
 
-/// The number of a slot, counted from 1: so an `Option` of it is as long, and where a znode is fits one word.
+/// The number of a slot, counted from 1: so an `Option` of it is as long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(NonZeroU32);
 
 impl Slot {
     fn new(index: u32) -> Self {
         Self(NonZeroU32::MIN.checked_add(index).expect("there are fewer znodes than 2^32 - 1"))
+    }
+
+    /// The number of a slot; 0 for none.
+    pub(super) fn to_number(slot: Option<Self>) -> u32 {
+        slot.map_or(0, |slot| slot.0.get())
+    }
+
+    /// The opposite of [`Slot::to_number`].
+    pub(super) fn from_number(number: u32) -> Option<Self> {
+        NonZeroU32::new(number).map(Self)
     }
 
     fn index(self) -> u32 {
