@@ -1,8 +1,8 @@
-//! The plainest writes, many at once: creates, deletes and `setData` that stand alone and are short.
+//! The plainest writes, one or many at once: creates, deletes and `setData` that stand alone and are short.
 //!
-//! They are carried out as all writes are, but those that follow one another with the lock taken once, and
-//! with the clock read once. Whatever is not as plain as that takes the general way (`connection.rs`), which
-//! does the same.
+//! They are carried out as all writes are, but borrow from their frames what others own, and those that follow
+//! one another share the lock and the reading of the clock. Whatever is not as plain as that takes the general way
+//! (`connection.rs`), which does the same.
 
 use zoolet_core::Requester;
 use zoolet_protocol::{FrameCodec, PlainWrite, RequestHeader, Zxid};
@@ -29,13 +29,9 @@ pub(super) struct CarriedOut {
     pub(super) zxid: Zxid,
 }
 
-/// Whether plain writes seem to come first, more than one: for one the general way is as short.
-pub(crate) fn come_first(codec: &FrameCodec, stream: &[u8]) -> bool {
-    let announced = |stream| {
-        codec.peek(stream).filter(|payload| PlainWrite::is_announced_by(payload)).map(<[u8]>::len)
-    };
-    let second = announced(stream).and_then(|bytes| announced(&stream[4 + bytes..]));
-    second.is_some()
+/// Whether a plain write seems to come first.
+pub(crate) fn comes_first(codec: &FrameCodec, stream: &[u8]) -> bool {
+    codec.peek(stream).is_some_and(PlainWrite::is_announced_by)
 }
 
 /// The plain write that comes next, and the bytes of its payload.
@@ -336,9 +332,8 @@ mod tests {
         let codec = FrameCodec::default();
         let is_plain = |request: &Bytes| {
             let mut stream = BytesMut::new();
-            [request, request].iter().for_each(|request| FrameCodec::put(request, &mut stream));
-            let come_first = come_first(&codec, &stream);
-            (come_first, next(&codec, &stream, 0).is_some())
+            FrameCodec::put(request, &mut stream);
+            (comes_first(&codec, &stream), next(&codec, &stream, 0).is_some())
         };
         assert_eq!(is_plain(&create("/a", 0, 100)), (true, true));
         assert_eq!(is_plain(&create("/a", 0, PlainWrite::BYTES_MAX)), (false, false));

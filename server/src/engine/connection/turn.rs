@@ -106,7 +106,7 @@ impl Turn<'_> {
         let is_plain = config.enforce_auth == EnforceAuth::Off
             && !config.settings.enforce_quota
             && engine.audit.is_none();
-        if !is_plain || !plain_writes::come_first(codec, input) || !peer.outbox.is_open() {
+        if !is_plain || !plain_writes::comes_first(codec, input) || !peer.outbox.is_open() {
             return None;
         }
         peer.stats.request_began(self.now_ms);
