@@ -1,5 +1,5 @@
 //! How long the state machine takes, without lock, session and encoding: reads, `prepare`, `apply` and
-//! watches.
+//! watches. Writes take the general way, as those of a multi do.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench core

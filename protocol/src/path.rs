@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_invalid_is_found_at_each_place_of_a_path_of_any_length() {
+    fn what_is_invalid_is_found_at_each_place_of_paths_of_many_lengths() {
         let is_plain = |path: &str| {
             let has_plain_names = path[1..].split('/').all(|name| !matches!(name, "" | "." | ".."));
             has_plain_names && !path.chars().any(is_forbidden)

@@ -14,8 +14,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use zoolet::client::{Client, RetryPolicy};
 use zoolet::protocol::{
-    Acl, ConnectRequest, ConnectResponse, Create, CreateMode, Dial, Encode, OpCode, Request,
-    RequestHeader, Transport, Write as WriteRequest, Xid, decode_all, encode_request,
+    Acl, ConnectRequest, ConnectResponse, Create, CreateKind, CreateMode, Delete, Dial, Encode,
+    ErrorCode, Expect, Incoming, MultiOp, OpCode, RawPath, Request, RequestHeader, Response,
+    SetData, Transport, Write as WriteRequest, Xid, decode_all, decode_incoming, encode_request,
 };
 use zoolet::server::storage::{
     DirectoryLock, Disk, DiskFile, LockError, LogReader, MemDisk, StorageConfig, write_snapshot,
@@ -287,10 +288,8 @@ async fn a_snapshot_taken_during_writes_equals_the_state_at_its_zxid() {
     }
 }
 
-/// The connection of a client that waits for the disk, too.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_ends_its_connections_in_time_though_the_disk_hangs() {
-    let disk = SlowDisk::default();
+/// A server that is reached over TCP, and a client of it.
+async fn start_over_tcp(disk: &SlowDisk) -> (Server, FrameStream) {
     let storage = StorageConfig { disk: Arc::new(disk.clone()), ..StorageConfig::at("/data") };
     let shutdown_timeout = Duration::from_millis(100);
     let config = Config { storage: Some(storage), shutdown_timeout, ..Config::default() };
@@ -302,7 +301,66 @@ async fn a_server_ends_its_connections_in_time_though_the_disk_hangs() {
         let mut stream = FrameStream::connect_within(address, Duration::from_secs(10))?;
         stream.shake_hands(&ConnectRequest::new(30_000)).map(|_| stream)
     };
-    let mut stream = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
+    let stream = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
+    (server, stream)
+}
+
+/// They are carried out from where they were read, and their replies borrow.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_replies_to_short_writes_wait_for_the_disk() {
+    let disk = SlowDisk::default();
+    let (server, mut stream) = start_over_tcp(&disk).await;
+    let path = || RawPath::from("/a");
+    let (version, data) = (Expect::Any, Some(Bytes::from_static(b"data")));
+    let create = |path| Create::new(path, CreateMode::Persistent).acl(vec![Acl::open()]);
+    let with_stat = Create { kind: CreateKind::Create2, ..create("/b") };
+    let writes: [(OpCode, MultiOp); 5] = [
+        (OpCode::CREATE, create("/a").into()),
+        (OpCode::CREATE2, with_stat.into()),
+        (OpCode::SET_DATA, SetData { path: path(), data, version }.into()),
+        (OpCode::DELETE, Delete { path: path(), version }.into()),
+        (OpCode::DELETE, Delete { path: path(), version }.into()),
+    ];
+    let closed = disk.syncs.close();
+    for (xid, (_, write)) in (1..).zip(&writes) {
+        let before = server.totals();
+        let request = Request::Write(WriteRequest::Op(write.clone()));
+        stream.send([&encode_request(Xid(xid), &request)]).unwrap();
+        // Each but the last changes something, and is alone.
+        while xid < 5 && server.totals() == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    let receive = move || writes.map(|(op, _)| (op, stream.receive().unwrap()));
+    let mut received = tokio::task::spawn_blocking(receive);
+    let early = tokio::time::timeout(MOMENT, &mut received).await;
+    assert!(early.is_err(), "they may still be lost: {early:?}");
+    drop(closed);
+    let replies = received.await.unwrap().map(|(op, reply)| {
+        let Ok(Incoming::Reply { header, body }) = decode_incoming(&reply) else {
+            panic!("{reply:?} is no reply")
+        };
+        (header.xid.0, header.err, Response::decode_error(op, &body).unwrap())
+    });
+    let errors = replies.each_ref().map(|(xid, err, _)| (*xid, *err));
+    let ok = ErrorCode::OK;
+    assert_eq!(errors, [(1, ok), (2, ok), (3, ok), (4, ok), (5, ErrorCode::NO_NODE)]);
+    let [created, created_with_stat, set, deleted, refused] = replies.map(|(_, _, body)| body);
+    assert_eq!(
+        [created, deleted, refused],
+        [Response::Path(path()), Response::Empty, Response::Empty]
+    );
+    assert!(
+        matches!(&created_with_stat, Response::PathStat(path, stat) if path == "/b" && stat.version == 0)
+    );
+    assert!(matches!(&set, Response::Stat(stat) if stat.version == 1));
+}
+
+/// The connection of a client that waits for the disk, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_ends_its_connections_in_time_though_the_disk_hangs() {
+    let disk = SlowDisk::default();
+    let (server, mut stream) = start_over_tcp(&disk).await;
     let (znodes, closed) = (server.totals().znodes, disk.syncs.close());
     let create = Create::new("/a", CreateMode::Persistent).acl(vec![Acl::open()]);
     let create = encode_request(Xid(1), &Request::Write(WriteRequest::Op(create.into())));

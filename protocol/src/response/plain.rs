@@ -1,4 +1,4 @@
-//! The plainest replies: they are put together where they are sent, and borrow what they tell.
+//! Replies that are put together where they are sent, and the plainest ones, which borrow what they tell.
 
 use bytes::BytesMut;
 
@@ -8,7 +8,8 @@ use crate::limits::REPLY_HEADER_BYTES;
 use crate::path::ZPath;
 use crate::stat::{STAT_BYTES, Stat};
 
-/// The body of the reply to a [`PlainWrite`](crate::PlainWrite). It borrows what a [`Response`] owns.
+/// The body of the reply to a single create, delete, `setData` or check, as to a
+/// [`PlainWrite`](crate::PlainWrite). It borrows what a [`Response`] owns.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -74,7 +75,7 @@ impl From<PlainReply<'_>> for Response {
     }
 }
 
-/// Appends a reply with its length before it, as a frame is sent: what [`encode_reply`] appends, in fewer
+/// Appends a reply with its length before it, as a frame is sent: what [`encode_reply`](super::encode_reply) appends, in fewer
 /// pieces.
 ///
 /// # Panics
@@ -107,7 +108,7 @@ pub fn put_reply(header: &ReplyHeader, response: &Response, out: &mut BytesMut) 
 }
 
 /// Appends a reply to a `getData` with its length before it, as a frame is sent. Returns the bytes of the
-/// payload. It is [`encode_reply`] for data that need not be kept for the reply.
+/// payload. It is [`encode_reply`](super::encode_reply) for data that need not be kept for the reply.
 ///
 /// # Panics
 ///

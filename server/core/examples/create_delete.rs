@@ -1,4 +1,5 @@
-//! What creates and deletes cost the state machine: the CPU time of each.
+//! What creates and deletes cost the state machine: the CPU time of each, in the general way (`Core::decide` and
+//! `Core::apply_decided`), as of a multi. Short writes of clients take less (`Core::decide_plain`).
 //! Each workload is one function whose name ends in `_measured`, so that callgrind can count its
 //! instructions and cache misses and nothing else.
 //!

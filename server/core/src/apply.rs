@@ -62,7 +62,7 @@ impl<'a, Reply: From<PlainReply<'a>>> Effects<Reply> {
         zxid: Zxid,
         events: Vec<FiredEvent>,
     ) -> Self {
-        // Mostly there are none.
+        // An empty list is made anew in place of being moved, for the same reason.
         let events = if events.is_empty() { Vec::new() } else { events };
         let effects = |reply| Self { zxid, reply, events, ended: None };
         match done {
@@ -202,7 +202,8 @@ struct Header {
 impl Core {
     /// Carries out a transaction.
     ///
-    /// The data is copied, so that the tree does not keep the frame alive in which it came.
+    /// The tree shares the data of a create with the transaction, and copies those of a `setData`, so that it does
+    /// not keep the frame alive in which they came.
     pub fn apply(&mut self, txn: &Txn) -> Effects {
         self.apply_with(txn, &LookedUp::default(), &[])
     }
@@ -267,12 +268,13 @@ impl Core {
         Effects { zxid: txn.zxid, reply, events, ended }
     }
 
-    /// Carries out the transaction of a plain write ([`Core::decide_plain`]), as [`Core::apply_decided`] does. The
-    /// effects borrow from the transaction, and the data of a create move from there into the tree.
+    /// Carries out the transaction of a plain write ([`Core::decide_plain`]), once, as [`Core::apply_decided`] does.
+    /// The effects borrow from the transaction, and the data of a create move from there into the tree.
     ///
     /// # Panics
     ///
-    /// If it is a transaction that no plain write has: of several operations, or of a session.
+    /// If no plain write has such a transaction: it is of several operations, of a session or of an access control
+    /// list.
     ///
     /// ```
     /// use zoolet_core::{ConnectionId, Core, Requester, Settings};
@@ -343,7 +345,7 @@ impl Core {
         }
     }
 
-    /// Creates a znode with these data, which are or were those of the transaction.
+    /// Creates a znode. Its data come beside the transaction: a plain write takes them out of it.
     fn create<'a>(
         &mut self,
         create: &'a CreateTxn,

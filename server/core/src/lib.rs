@@ -11,8 +11,9 @@
 //! - *decisions*, `&self`: [`Core::prepare`] and the other `prepare_*` methods decide what a write
 //!   does and return the decision as a [`Txn`]. A refused write is a `Txn` too.
 //! - *changes*, `&mut self`: [`Core::apply`] carries out a `Txn`, whether it was just decided or
-//!   read from a log. [`Core::apply_decided`] does the same with what the decision has looked up. It does what the `Txn` says, and nothing else changes what survives a
-//!   restart.
+//!   read from a log. It does what the `Txn` says, and nothing else changes what survives a restart.
+//!   [`Core::apply_decided`] does the same with what the decision has looked up, and
+//!   [`Core::apply_plain`] for the plainest writes, with effects that borrow.
 //!
 //! [`Core::check`] compares what the state machine keeps twice: indexes and counts with the znodes.
 //!

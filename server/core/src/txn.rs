@@ -113,7 +113,7 @@ pub enum TxnOp {
     SetData {
         /// The path of the znode.
         path: ZPath,
-        /// The new data.
+        /// The new data. The tree copies them, if it can into the place of those before.
         data: Option<Bytes>,
         /// The new version of the data.
         version: i32,

@@ -5,10 +5,11 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use zoolet_core::{ConnectionId, Core, CreateTxn, Data, Requester, Settings, Txn, TxnOp};
+use zoolet_core::{ConnectionId, Core, CreateTxn, Data, Effects, Requester, Settings, Txn, TxnOp};
 use zoolet_protocol::{
     Acl, Create, CreateFlags, CreateKind, Delete, Id, Lookup, MultiOp, Permissions, PlainWrite,
-    Read, Request, Response, SessionId, SetData, Write, Xid, ZPath, decode_request, encode_request,
+    Read, Request, Response, SessionId, SetData, Watch, Write, Xid, ZPath, decode_request,
+    encode_request,
 };
 
 /// Paths of znodes that are there from the beginning, paths that none may have, and the server's own.
@@ -130,13 +131,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn a_plain_write_is_decided_as_any_other(
+    fn a_plain_write_is_decided_and_carried_out_as_any_other(
         enforce_quota: bool,
         skip_acl: bool,
         ops in vec((operation(), malformed_byte()), 1..60),
     ) {
         let settings = Settings { enforce_quota, skip_acl, ..Settings::default() };
-        let mut core = filled(settings);
+        let (mut core, mut other) = (filled(settings.clone()), filled(settings));
         for (time_ms, (op, malformed)) in (0..).zip(ops) {
             let is_create = matches!(op, MultiOp::Create(_));
             let path_bytes = op.path().text().map_or(0, str::len);
@@ -154,9 +155,18 @@ proptest! {
                 prop_assert!(is_create && malformed.is_some(), "any other is plain");
                 continue;
             };
-            let plain = core.decide_plain(&plain, &requester(), time_ms);
-            prop_assert_eq!(&plain, &core.decide(&write, &requester(), time_ms));
-            core.apply_decided(&plain);
+            for core in [&mut core, &mut other] {
+                for path in PATHS {
+                    // Some paths are invalid.
+                    let _ = core.watch(&Watch::Lookup(Lookup::Exists(path.into())), &requester());
+                }
+            }
+            let mut plain = core.decide_plain(&plain, &requester(), time_ms);
+            let decided = core.decide(&write, &requester(), time_ms);
+            prop_assert_eq!(&plain, &decided);
+            let Effects { zxid, reply, events, ended } = core.apply_plain(&mut plain);
+            let reply = reply.map(Response::from);
+            prop_assert_eq!(Effects { zxid, reply, events, ended }, other.apply_decided(&decided));
             core.check().map_err(|all| TestCaseError::fail(all.to_string()))?;
             for path in PATHS {
                 let lookup = Lookup::GetData(path.into());

@@ -45,8 +45,8 @@ impl EventPeers<'_> {
 impl Engine {
     /// Commits the transaction of a handshake, or one that no client asked for: appends it to the log, applies
     /// it, and publishes what it did. For a request the caller takes the same three steps
-    /// ([`Engine::append_for`], [`Core::apply_decided`](zoolet_core::Core::apply_decided),
-    /// [`Engine::publish_for`]): to return the effects from one more function takes longer than some of them.
+    /// ([`Engine::append_for`], [`Core::apply_decided`](zoolet_core::Core::apply_decided) or
+    /// [`Core::apply_plain`](zoolet_core::Core::apply_plain), [`Engine::publish_for`]): to return the effects from one more function takes longer than some of them.
     ///
     /// `received` tells who asked for it and when, in milliseconds of the server's clock.
     pub(super) fn commit(
@@ -58,7 +58,7 @@ impl Engine {
     ) -> Effects {
         self.append(state, decided.txn(), received);
         let effects = state.core.apply_decided(decided);
-        self.publish(state, (effects.zxid, &effects.events), None, wakers);
+        self.publish(state, &effects, None, wakers);
         effects
     }
 
@@ -79,16 +79,16 @@ impl Engine {
 
     /// Counts a transaction that was applied, pushes its events, and takes a snapshot if one is due. The caller
     /// pushes the reply, under the same lock. `peer` is the connection of the client that asked for it.
-    fn publish(
+    fn publish<Reply>(
         &self,
         state: &mut State,
-        (zxid, events): (Zxid, &[FiredEvent]),
+        effects: &Effects<Reply>,
         peer: Option<&Peer>,
         wakers: &mut Wakers,
     ) {
         self.stats.commits.add(1);
-        if !events.is_empty() {
-            self.deliver_all(state.lock_held(), (zxid, events), peer, wakers);
+        if !effects.events.is_empty() {
+            self.deliver_all(state.lock_held(), effects, peer, wakers);
         }
         if state.journal.wants_snapshot() {
             state.journal.take_snapshot(state.core.freeze());
@@ -96,27 +96,27 @@ impl Engine {
     }
 
     /// [`Engine::publish`] of what the client of a connection has asked for.
-    pub(super) fn publish_for(
+    pub(super) fn publish_for<Reply>(
         &self,
         peer: &Peer,
         state: &mut State,
-        (zxid, events): (Zxid, &[FiredEvent]),
+        effects: &Effects<Reply>,
         so_far: &mut SoFar,
         wakers: &mut Wakers,
     ) {
-        self.publish(state, (zxid, events), Some(peer), wakers);
+        self.publish(state, effects, Some(peer), wakers);
         peer.count_woken(wakers.len());
-        if !events.is_empty() {
+        if !effects.events.is_empty() {
             // Who hears of this write may ask for the numbers before the turn ends.
             so_far.counts.tell(&peer.stats);
         }
     }
 
     /// Pushes the events of a transaction.
-    fn deliver_all(
+    fn deliver_all<Reply>(
         &self,
         held: LockHeld<'_>,
-        (zxid, events): (Zxid, &[FiredEvent]),
+        effects: &Effects<Reply>,
         peer: Option<&Peer>,
         wakers: &mut Wakers,
     ) {
@@ -125,8 +125,8 @@ impl Engine {
             peers: EventPeers { requester: peer, last: None },
             counts: EventCounts::default(),
         };
-        for fired in events {
-            self.deliver(held, zxid, fired, &mut delivery, wakers);
+        for fired in &effects.events {
+            self.deliver(held, effects.zxid, fired, &mut delivery, wakers);
         }
         delivery.counts.tell(&self.stats);
         if wakers.len() > 0 {

@@ -447,8 +447,7 @@ impl Engine {
         let decided = decide(&state.core);
         self.append_for(peer, &mut state, decided.txn());
         let mut effects = state.core.apply_decided(&decided);
-        let fired = (effects.zxid, &effects.events[..]);
-        self.publish_for(peer, &mut state, fired, so_far, &mut wakers);
+        self.publish_for(peer, &mut state, &effects, so_far, &mut wakers);
         if let Some(audit) = &self.audit {
             audit.decided(peer, requester, asked, decided.txn());
         }

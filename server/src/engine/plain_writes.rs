@@ -77,14 +77,13 @@ impl Engine {
             self.append_for(peer, &mut state, decided.txn());
             self.stats.namespaces.wrote(&mut so_far.counts.namespace, decided.txn());
             let effects = state.core.apply_plain(&mut decided);
-            let (zxid, events) = (effects.zxid, &effects.events[..]);
-            self.publish_for(peer, &mut state, (zxid, events), so_far, &mut wakers);
-            let reply = &effects.reply;
+            self.publish_for(peer, &mut state, &effects, so_far, &mut wakers);
+            let (zxid, reply) = (effects.zxid, &effects.reply);
             wakers.add(so_far.push_plain_reply(state.lock_held(), peer, header.xid, zxid, reply));
             requests += 1;
             bytes += 4 + payload_bytes;
             last = Some((header, zxid));
-            if !events.is_empty() || wakers.len() > 0 {
+            if !effects.events.is_empty() || wakers.len() > 0 {
                 break;
             }
         }
@@ -167,28 +166,25 @@ mod tests {
             self.disk.list(directory).expect("it is there").into_iter().map(read).collect()
         }
 
-        /// What a client receives when it sends all of this at once. The writes are carried out together,
-        /// or one at a time.
-        fn send(&self, client: usize, requests: &[Bytes], together: bool) -> Vec<Bytes> {
+        /// What a client receives when it sends all of this at once. Plain writes are carried out as such, or in
+        /// the general way.
+        fn send(&self, client: usize, requests: &[Bytes], as_plain: bool) -> Vec<Bytes> {
             let (codec, mut input) = (FrameCodec::default(), BytesMut::new());
             requests.iter().for_each(|request| FrameCodec::put(request, &mut input));
             let client = &self.clients[client];
             let (mut turn, mut output) = (client.begin_turn(0), BytesMut::new());
             loop {
                 let most = 64;
-                let reply = if together
+                if as_plain
                     && let Some(requests) =
                         turn.carry_out_plain_writes(&codec, &mut input, most, &mut output)
                 {
                     assert!((1..=WRITES_AT_ONCE).contains(&requests));
-                    None
-                } else {
-                    let Some(frame) = codec.next_frame(&mut input).expect("it is one") else {
-                        break;
-                    };
-                    turn.handle(&frame, Treatment::CarryOut, Some(&mut output)).expect("it may")
-                };
-                if let Some(reply) = reply {
+                    continue;
+                }
+                let Some(frame) = codec.next_frame(&mut input).expect("it is one") else { break };
+                let reply = turn.handle(&frame, Treatment::CarryOut, Some(&mut output));
+                if let Some(reply) = reply.expect("it may") {
                     FrameCodec::put(&reply.into_frame(), &mut output);
                 }
             }
@@ -267,10 +263,10 @@ mod tests {
     }
 
     proptest! {
-        /// Replies, events, state, files and numbers are the same, whether writes are carried out together or
-        /// not.
+        /// Replies, events, state, files and numbers are the same, whether writes are carried out from where they
+        /// were read, alone or together, or in the general way.
         #[test]
-        fn writes_that_are_carried_out_together_do_the_same_as_one_at_a_time(
+        fn plain_writes_do_the_same_as_in_the_general_way(
             batches in prop::collection::vec((0..2_usize, prop::collection::vec(any_request(), 1..40)), 1..8),
         ) {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -278,9 +274,9 @@ mod tests {
             let _entered = runtime.enter();
             let served = [Served::new(), Served::new()];
             for (client, requests) in &batches {
-                let [one, other] = [true, false].map(|together| {
-                    let served = &served[usize::from(together)];
-                    let replies = served.send(*client, requests, together);
+                let [one, other] = [true, false].map(|as_plain| {
+                    let served = &served[usize::from(as_plain)];
+                    let replies = served.send(*client, requests, as_plain);
                     (replies, served.told(&served.clients[1 - client]).collect::<Vec<_>>())
                 });
                 prop_assert_eq!(one, other);

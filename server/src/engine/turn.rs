@@ -18,7 +18,8 @@ use super::registry::Peer;
 use super::state::LockHeld;
 use super::stats::TurnCounts;
 
-/// The longest reply that is encoded under the engine's lock, in bytes: to move it would take as long.
+/// The longest reply that is encoded under the engine's lock, in bytes: to move it would take as long. That to a plain
+/// write is not longer than the write, but for a Stat and a number.
 pub(super) const SHORT_BYTES_MAX: usize = 512;
 
 /// What a turn has come to so far.
@@ -42,9 +43,9 @@ enum Passage {
 }
 
 impl SoFar {
-    /// Whether the next reply may be encoded into the buffer.
-    fn has_passage(&self, held: LockHeld<'_>, peer: &Peer, zxid: Zxid) -> bool {
-        self.buffer.is_some() && peer.outbox.is_passable(held, zxid)
+    /// The buffer, if the next reply may be encoded into it.
+    fn passage(&mut self, held: LockHeld<'_>, peer: &Peer, zxid: Zxid) -> Option<&mut BytesMut> {
+        self.buffer.as_mut().filter(|_| peer.outbox.is_passable(held, zxid))
     }
 
     /// Encodes a short reply into the buffer. Takes a long one as the one that follows the buffer, or pushes
@@ -73,7 +74,7 @@ impl SoFar {
     }
 
     /// Encodes the reply to a plain write into the buffer, or pushes it to the outbox if it must go through that.
-    /// None is long. The caller wakes the returned waker when it has released the lock.
+    /// The caller wakes the returned waker when it has released the lock.
     pub(super) fn push_plain_reply(
         &mut self,
         held: LockHeld<'_>,
@@ -87,9 +88,7 @@ impl SoFar {
             Err(code) => (*code, &PlainReply::Empty),
         };
         let header = ReplyHeader { xid, zxid, err };
-        if let Some(buffer) = &mut self.buffer
-            && peer.outbox.is_passable(held, zxid)
-        {
+        if let Some(buffer) = self.passage(held, peer, zxid) {
             let bytes = reply.put(&header, buffer);
             self.counts.reply_sent(&peer.stats, xid, bytes);
             return None;
@@ -106,7 +105,7 @@ impl SoFar {
         header: &ReplyHeader,
         reply: &Result<Response, ErrorCode>,
     ) -> Passage {
-        if !self.has_passage(held, peer, header.zxid) {
+        if self.passage(held, peer, header.zxid).is_none() {
             return Passage::Outbox;
         }
         let response = reply.as_ref().unwrap_or(&Response::Empty);

@@ -164,8 +164,8 @@ fn encode_count(count: usize, out: &mut BytesMut) {
     i32::try_from(count).expect("what a request carries is counted by an int").encode(out);
 }
 
-/// Decodes the record of a transaction, and the digest if there is one. The data that a transaction sets
-/// shares the memory of `record`.
+/// Decodes the record of a transaction, and the digest if there is one. The data of a `setData` share the memory
+/// of `record`, and those of a create are copied.
 ///
 /// # Errors
 ///

@@ -16,7 +16,7 @@ use super::Znode;
 /// were freed, and the next creates split them again.
 const ZNODES_PER_CHUNK: usize = 8;
 
-/// With ten million znodes there are 2,441 groups.
+/// With ten million znodes there are 2,442 groups.
 const CHUNKS_PER_GROUP: usize = 512;
 
 /// So many chunks without znodes keep their memory, some 120 KB: the znodes of clients that lock and unlock
@@ -32,7 +32,7 @@ pub(crate) struct Slot(NonZeroU32);
 
 impl Slot {
     fn new(index: u32) -> Self {
-        Self(NonZeroU32::MIN.checked_add(index).expect("there are fewer znodes than 2^32 - 1"))
+        Self(NonZeroU32::MIN.checked_add(index).expect("there are fewer znodes than 2^32"))
     }
 
     /// The number of a slot; 0 for none.
@@ -73,7 +73,7 @@ impl ChunkNumber {
 
 type Chunk = [Option<Znode>; ZNODES_PER_CHUNK];
 
-/// With the counters of its `Arc`.
+/// With the counters of its `Arc`. `malloc` adds eight bytes, and rounds up to a multiple of 16.
 const _: () = assert!(size_of::<Chunk>() + 2 * size_of::<usize>() < 1_000);
 
 /// `None` is a chunk without znodes that has no memory.
