@@ -5,6 +5,7 @@
 //! [`Slots::freeze`] copies one reference for each group. A later change copies the references of its
 //! group and the znodes of its chunk, once each: 10 to 20 µs, however many znodes there are.
 
+use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -22,6 +23,11 @@ const CHUNKS_PER_GROUP: usize = 512;
 /// So many chunks without znodes keep their memory, some 120 KB: the znodes of clients that lock and unlock
 /// fill and empty some again and again.
 const EMPTY_CHUNKS_KEPT: usize = 128;
+
+/// The heap grows by as much before so many new chunks: about what their znodes take, with their paths and short data.
+/// glibc takes longer blocks, of 128 KiB, not from a heap.
+const HEAP_STEP_BYTES: usize = 100 << 10;
+const CHUNKS_PER_STEP: u32 = 32;
 
 /// All slots of a chunk are in use.
 const FULL: u8 = u8::MAX;
@@ -150,6 +156,9 @@ impl Slots {
         if number.place() == 0 {
             self.groups.0.push(Arc::new([const { None }; CHUNKS_PER_GROUP]));
         }
+        if number.0.is_multiple_of(CHUNKS_PER_STEP) {
+            grow_heap();
+        }
         self.used.push(0);
         self.roomy.push(number);
         number
@@ -199,6 +208,14 @@ impl Slots {
     pub(super) fn freeze(&self) -> Groups {
         self.groups.clone()
     }
+}
+
+/// Makes room in the heap for what the next znodes need.
+///
+/// glibc lets the heap of a thread grow by a few pages at a time, with a system call for each. A block that is taken and
+/// given back at once makes it grow by all of that block: a tenth of the calls while a tree grows.
+fn grow_heap() {
+    drop(black_box(Vec::<u8>::with_capacity(HEAP_STEP_BYTES)));
 }
 
 #[cfg(test)]
