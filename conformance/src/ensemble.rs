@@ -19,6 +19,10 @@ pub const MEMBERS: usize = 3;
 /// Ports below those that the system uses for outgoing connections.
 const PORTS: RangeInclusive<u16> = 12_000..=31_999;
 
+/// Another program may take a port between our look and the member's bind: then all begins again, with other
+/// ports.
+const STARTS_MAX: usize = 3;
+
 /// Three servers, one of which is the leader.
 #[derive(Debug)]
 pub struct Ensemble {
@@ -62,6 +66,17 @@ impl Ensemble {
     ///
     /// If one does not start.
     pub fn start_with(timing: Timing, arguments: &[String]) -> io::Result<Self> {
+        let mut started = Self::start_once(timing, arguments);
+        for _ in 1..STARTS_MAX {
+            if started.is_ok() {
+                break;
+            }
+            started = Self::start_once(timing, arguments);
+        }
+        started
+    }
+
+    fn start_once(timing: Timing, arguments: &[String]) -> io::Result<Self> {
         // The listeners stay open until all ports are chosen, so that the ports differ.
         let listeners = free_ports(MEMBERS * 3)?;
         let ports: Vec<_> = listeners
