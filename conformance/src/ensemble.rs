@@ -66,14 +66,13 @@ impl Ensemble {
     ///
     /// If one does not start.
     pub fn start_with(timing: Timing, arguments: &[String]) -> io::Result<Self> {
-        let mut started = Self::start_once(timing, arguments);
-        for _ in 1..STARTS_MAX {
-            if started.is_ok() {
-                break;
+        let mut starts = 1;
+        loop {
+            match Self::start_once(timing, arguments) {
+                Err(_) if starts < STARTS_MAX => starts += 1,
+                started => return started,
             }
-            started = Self::start_once(timing, arguments);
         }
-        started
     }
 
     fn start_once(timing: Timing, arguments: &[String]) -> io::Result<Self> {

@@ -75,8 +75,8 @@ impl From<PlainReply<'_>> for Response {
     }
 }
 
-/// Appends a reply with its length before it, as a frame is sent: what [`encode_reply`](super::encode_reply) appends, in fewer
-/// pieces.
+/// Appends a reply with its length before it, as a frame is sent: what
+/// [`encode_reply`](super::encode_reply) appends, in fewer pieces.
 ///
 /// # Panics
 ///

@@ -46,7 +46,8 @@ impl Engine {
     /// Commits the transaction of a handshake, or one that no client asked for: appends it to the log, applies
     /// it, and publishes what it did. For a request the caller takes the same three steps
     /// ([`Engine::append_for`], [`Core::apply_decided`](zoolet_core::Core::apply_decided) or
-    /// [`Core::apply_plain`](zoolet_core::Core::apply_plain), [`Engine::publish_for`]): to return the effects from one more function takes longer than some of them.
+    /// [`Core::apply_plain`](zoolet_core::Core::apply_plain), [`Engine::publish_for`]): to return the effects from
+    /// one more function takes longer than some of them.
     ///
     /// `received` tells who asked for it and when, in milliseconds of the server's clock.
     pub(super) fn commit(
