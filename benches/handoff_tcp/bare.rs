@@ -71,6 +71,55 @@ pub(crate) fn relayed_on_tokio(
     between(begun, woken)
 }
 
+/// The times from the write of a client until it has read the byte itself, on a second connection. So two
+/// processes wake, as for a request, where [`relayed`] wakes three.
+pub(crate) fn answered(
+    address: SocketAddr,
+    pause: Duration,
+    steps: usize,
+) -> io::Result<Vec<Duration>> {
+    let mut asks = TcpStream::connect(address)?;
+    let mut hears = TcpStream::connect(address)?;
+    asks.set_nodelay(true)?;
+    let mut times = Vec::with_capacity(steps);
+    for _ in 0..steps {
+        thread::sleep(pause);
+        let start = Instant::now();
+        asks.write_all(&[1])?;
+        hears.read_exact(&mut [0])?;
+        times.push(start.elapsed());
+        asks.read_exact(&mut [0])?;
+    }
+    Ok(times)
+}
+
+/// The same with tokio, as the clients have it.
+pub(crate) fn answered_on_tokio(
+    address: SocketAddr,
+    pause: Duration,
+    steps: usize,
+) -> io::Result<Vec<Duration>> {
+    let asks = TcpStream::connect(address)?;
+    let hears = TcpStream::connect(address)?;
+    asks.set_nodelay(true)?;
+    runtime().block_on(async {
+        asks.set_nonblocking(true)?;
+        hears.set_nonblocking(true)?;
+        let mut asks = tokio::net::TcpStream::from_std(asks)?;
+        let mut hears = tokio::net::TcpStream::from_std(hears)?;
+        let mut times = Vec::with_capacity(steps);
+        for _ in 0..steps {
+            tokio::time::sleep(pause).await;
+            let start = Instant::now();
+            asks.write_all(&[1]).await?;
+            hears.read_exact(&mut [0]).await?;
+            times.push(start.elapsed());
+            asks.read_exact(&mut [0]).await?;
+        }
+        io::Result::Ok(times)
+    })
+}
+
 fn between(
     begun: Vec<Instant>,
     woken: thread::JoinHandle<io::Result<Vec<Instant>>>,

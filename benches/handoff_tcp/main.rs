@@ -35,6 +35,10 @@ enum Kind {
     Bare,
     /// The same, with the runtime that zoolet has.
     BareOnTokio,
+    /// A byte to a server and back to the same client, without a runtime: what a request is to a hand-over.
+    BareAnswer,
+    /// The same, with the runtime that zoolet has.
+    BareAnswerOnTokio,
     /// A request to zoolet, and its reply.
     Request,
     /// The request with which a lock is released, and its reply.
@@ -49,9 +53,11 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::Bare,
         Self::BareOnTokio,
+        Self::BareAnswer,
+        Self::BareAnswerOnTokio,
         Self::Request,
         Self::Multi,
         Self::Event,
@@ -64,6 +70,8 @@ impl Kind {
         match self {
             Self::Bare => "a byte to a bare server and on to another client",
             Self::BareOnTokio => "the same with tokio at all ends",
+            Self::BareAnswer => "a byte to a bare server and back to the same client",
+            Self::BareAnswerOnTokio => "that with tokio at both ends",
             Self::Request => "an exists of zoolet, and its reply",
             Self::Multi => "a multi of zoolet that sets and deletes a znode, and its reply",
             Self::Event => "a set, and its event to another client",
@@ -75,8 +83,8 @@ impl Kind {
 
     const fn server(self) -> Role {
         match self {
-            Self::Bare => Role::Bare,
-            Self::BareOnTokio => Role::BareOnTokio,
+            Self::Bare | Self::BareAnswer => Role::Bare,
+            Self::BareOnTokio | Self::BareAnswerOnTokio => Role::BareOnTokio,
             Self::Request | Self::Multi | Self::Event | Self::HandOver => Role::Zoolet,
             Self::RequestAwake | Self::HandOverAwake => Role::ZooletAwake,
         }
@@ -88,6 +96,8 @@ impl Kind {
         match self {
             Self::Bare => bare::relayed(address, PAUSE, steps),
             Self::BareOnTokio => bare::relayed_on_tokio(address, PAUSE, steps),
+            Self::BareAnswer => bare::answered(address, PAUSE, steps),
+            Self::BareAnswerOnTokio => bare::answered_on_tokio(address, PAUSE, steps),
             Self::Request | Self::RequestAwake => clients::requests(address, PAUSE, steps),
             Self::Multi => clients::multis(address, PAUSE, steps),
             Self::Event => clients::events(address, PAUSE, steps),
@@ -119,7 +129,7 @@ fn main() -> io::Result<()> {
         }
     }
     let medians = times.map(median);
-    let [bare, _, request, _, event, ..] = medians;
+    let [bare, _, _, _, request, _, event, ..] = medians;
     for (kind, time) in Kind::ALL.iter().zip(medians) {
         tell(&format!(
             "{}: {:.0} µs ({:.2} of bare sockets, {:.2} of a request, {:.2} of a set and its event)",
