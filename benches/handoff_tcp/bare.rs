@@ -71,8 +71,8 @@ pub(crate) fn relayed_on_tokio(
     between(begun, woken)
 }
 
-/// The times from the write of a client until it has read the byte itself, on a second connection. So two
-/// processes wake, as for a request, where [`relayed`] wakes three.
+/// The times from the write of a client until it has read the byte itself, on a second connection. So the
+/// server and one client wake, as for a request, where [`relayed`] wakes another client too.
 pub(crate) fn answered(
     address: SocketAddr,
     pause: Duration,
