@@ -78,17 +78,17 @@ pub(crate) fn answered(
     pause: Duration,
     steps: usize,
 ) -> io::Result<Vec<Duration>> {
-    let mut asks = TcpStream::connect(address)?;
-    let mut hears = TcpStream::connect(address)?;
-    asks.set_nodelay(true)?;
+    let mut sender = TcpStream::connect(address)?;
+    let mut receiver = TcpStream::connect(address)?;
+    sender.set_nodelay(true)?;
     let mut times = Vec::with_capacity(steps);
     for _ in 0..steps {
         thread::sleep(pause);
         let start = Instant::now();
-        asks.write_all(&[1])?;
-        hears.read_exact(&mut [0])?;
+        sender.write_all(&[1])?;
+        receiver.read_exact(&mut [0])?;
         times.push(start.elapsed());
-        asks.read_exact(&mut [0])?;
+        sender.read_exact(&mut [0])?;
     }
     Ok(times)
 }
@@ -99,24 +99,20 @@ pub(crate) fn answered_on_tokio(
     pause: Duration,
     steps: usize,
 ) -> io::Result<Vec<Duration>> {
-    let asks = TcpStream::connect(address)?;
-    let hears = TcpStream::connect(address)?;
-    asks.set_nodelay(true)?;
     runtime().block_on(async {
-        asks.set_nonblocking(true)?;
-        hears.set_nonblocking(true)?;
-        let mut asks = tokio::net::TcpStream::from_std(asks)?;
-        let mut hears = tokio::net::TcpStream::from_std(hears)?;
+        let mut sender = tokio::net::TcpStream::connect(address).await?;
+        let mut receiver = tokio::net::TcpStream::connect(address).await?;
+        sender.set_nodelay(true)?;
         let mut times = Vec::with_capacity(steps);
         for _ in 0..steps {
             tokio::time::sleep(pause).await;
             let start = Instant::now();
-            asks.write_all(&[1]).await?;
-            hears.read_exact(&mut [0]).await?;
+            sender.write_all(&[1]).await?;
+            receiver.read_exact(&mut [0]).await?;
             times.push(start.elapsed());
-            asks.read_exact(&mut [0]).await?;
+            sender.read_exact(&mut [0]).await?;
         }
-        io::Result::Ok(times)
+        Ok(times)
     })
 }
 
