@@ -62,6 +62,7 @@ pub struct Builder {
     failed_attempt: Option<FailedAttempt>,
     task_gate: Option<Arc<dyn TaskGate>>,
     seed: Option<u64>,
+    has_numbers_of_thread: bool,
     defaults: Defaults,
 }
 
@@ -85,6 +86,7 @@ impl Builder {
             failed_attempt: None,
             task_gate: None,
             seed: None,
+            has_numbers_of_thread: false,
             defaults: Defaults::default(),
         }
     }
@@ -174,7 +176,8 @@ impl Builder {
     /// same process, the same seeds give the same run.
     ///
     /// Each client needs a seed of its own: two with the same one could take each other's protected
-    /// znodes for theirs. The nonces of [SASL](Builder::sasl) are never from a seed.
+    /// znodes for theirs. Without a seed the ids come from random numbers of the operating system. The
+    /// nonces of [SASL](Builder::sasl) always do.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), zoolet_client::Error> {
@@ -303,6 +306,14 @@ impl Builder {
         self
     }
 
+    /// Takes all random numbers from the generator of the thread, also those of ids: for simulations,
+    /// which seed it.
+    #[doc(hidden)]
+    pub fn numbers_of_thread(mut self) -> Self {
+        self.has_numbers_of_thread = true;
+        self
+    }
+
     /// Connects, and waits until there is a session. Must be called within a tokio runtime, which
     /// then drives the client.
     ///
@@ -337,7 +348,11 @@ impl Builder {
         let servers = u32::try_from(dialer.servers().max(1)).unwrap_or(u32::MAX);
         let attempt = self.options.timeout.min(connection_timeout) / 2 / servers;
         let options = Options { attempt, ..self.options };
-        let random = Random::new(self.seed);
+        let random = match self.seed {
+            Some(seed) => Random::seeded(seed),
+            None if self.has_numbers_of_thread => Random::OfThread,
+            None => Random::with_own_ids(),
+        };
         if self.seed.is_some() {
             dialer.begin_at(random.index(dialer.servers().max(1)));
         }

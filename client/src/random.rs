@@ -1,35 +1,98 @@
-//! Random numbers: of the thread's generator, or from a seed.
+//! Random numbers: ids that no other client draws, and numbers for which chance is enough; or all from a
+//! seed.
 
 use fastrand::Rng;
 use parking_lot::Mutex;
 
-/// The random numbers of a client. With a seed the same calls give the same numbers.
+/// The random numbers of a client.
 #[derive(Debug)]
-pub(crate) struct Random(Option<Mutex<Rng>>);
+pub(crate) enum Random {
+    /// From a seed: the same calls give the same numbers.
+    Seeded(Mutex<Rng>),
+    /// From the generator of the thread, ids too: for a simulation, which seeds it.
+    OfThread,
+    /// Ids from these two generators, all else from that of the thread. The generator of a thread takes
+    /// the time since the machine was started as its seed: two processes that start at the same moment
+    /// draw the same numbers. The operating system seeds these. Each seed has 64 of the 128 bits of an id.
+    OwnIds(Mutex<[Rng; 2]>),
+}
 
 impl Random {
-    pub(crate) fn new(seed: Option<u64>) -> Self {
-        Self(seed.map(|seed| Mutex::new(Rng::with_seed(seed))))
+    /// From this seed.
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self::Seeded(Mutex::new(Rng::with_seed(seed)))
+    }
+
+    /// With ids that no other client has.
+    ///
+    /// # Panics
+    ///
+    /// If the operating system has no random numbers. Then the standard library has no hash tables either.
+    pub(crate) fn with_own_ids() -> Self {
+        let seed = || getrandom::u64().expect("the operating system has random numbers");
+        Self::OwnIds(Mutex::new([seed(), seed()].map(Rng::with_seed)))
     }
 
     /// The number of one of `count` things.
     pub(crate) fn index(&self, count: usize) -> usize {
-        self.0.as_ref().map_or_else(|| fastrand::usize(..count), |rng| rng.lock().usize(..count))
+        match self {
+            Self::Seeded(rng) => rng.lock().usize(..count),
+            Self::OfThread | Self::OwnIds(_) => fastrand::usize(..count),
+        }
     }
 
     /// From 1 up to, and not including, `end`.
     pub(crate) fn factor(&self, end: u32) -> u32 {
-        self.0.as_ref().map_or_else(|| fastrand::u32(1..end), |rng| rng.lock().u32(1..end))
+        match self {
+            Self::Seeded(rng) => rng.lock().u32(1..end),
+            Self::OfThread | Self::OwnIds(_) => fastrand::u32(1..end),
+        }
     }
 
     /// From 0 up to, and not including, 1.
     pub(crate) fn fraction(&self) -> f64 {
-        self.0.as_ref().map_or_else(fastrand::f64, |rng| rng.lock().f64())
+        match self {
+            Self::Seeded(rng) => rng.lock().f64(),
+            Self::OfThread | Self::OwnIds(_) => fastrand::f64(),
+        }
     }
 
     /// The bytes of a random UUID.
     pub(crate) fn id(&self) -> [u8; 16] {
-        let number = self.0.as_ref().map_or_else(|| fastrand::u128(..), |rng| rng.lock().u128(..));
+        let number = match self {
+            Self::Seeded(rng) => rng.lock().u128(..),
+            Self::OfThread => fastrand::u128(..),
+            Self::OwnIds(rngs) => {
+                let [high, low] = &mut *rngs.lock();
+                (u128::from(high.u64(..)) << u64::BITS) | u128::from(low.u64(..))
+            }
+        };
         number.to_be_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ids that follow from a state of the thread's generator.
+    fn ids(random: &Random) -> [[u8; 16]; 2] {
+        fastrand::seed(17);
+        [random.id(), random.id()]
+    }
+
+    #[test]
+    fn ids_repeat_with_a_seed_and_in_a_simulation() {
+        assert_eq!(ids(&Random::seeded(7)), ids(&Random::seeded(7)));
+        assert_ne!(ids(&Random::seeded(7)), ids(&Random::seeded(8)));
+        assert_eq!(ids(&Random::OfThread), ids(&Random::OfThread));
+    }
+
+    #[test]
+    fn ids_of_the_system_do_not_depend_on_the_generator_of_the_thread() {
+        let random = Random::with_own_ids();
+        let [[first, second], [third, fourth]] = [ids(&random), ids(&Random::with_own_ids())];
+        let all = std::collections::BTreeSet::from([first, second, third, fourth]);
+        assert_eq!(all.len(), 4);
     }
 }

@@ -80,7 +80,7 @@ impl RetryPolicy {
     /// and `elapsed` has passed since the first attempt.
     #[must_use]
     pub fn delay(&self, retried: u32, elapsed: Duration) -> Option<Duration> {
-        self.delay_by(&Random::new(None), retried, elapsed)
+        self.delay_by(&Random::OfThread, retried, elapsed)
     }
 
     /// As [`RetryPolicy::delay`], with the random numbers of a client.

@@ -5,4 +5,5 @@ mod blocking;
 mod client;
 mod client_sessions;
 mod dropped_watchers;
+mod same_numbers;
 mod written_together;
