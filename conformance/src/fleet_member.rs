@@ -95,6 +95,8 @@ const SELDOM: u32 = 4;
 
 /// Runs the member until the standard input ends.
 pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
+    // By default members that start together may have the same numbers: their seed is the time.
+    fastrand::seed(getrandom::u64()?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut builder = Client::builder();

@@ -1,8 +1,9 @@
 //! A browser, driven by the DevTools protocol over a pipe: one JSON message after the other, each with a NUL
 //! behind it. Dropping it ends the browser.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -17,8 +18,14 @@ use crate::Outcome;
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How often a browser may fail to start: some of its processes give up on a busy machine.
+const STARTS_MAX: usize = 3;
+
 /// How long a page may take until it shows what it must show.
 const SHOWN_WITHIN_MS: u32 = 30_000;
+
+/// The file of the profile to which it prints errors.
+const COMPLAINTS: &str = "zoolet-stderr";
 
 /// A browser with one page.
 pub(crate) struct Browser {
@@ -31,7 +38,7 @@ pub(crate) struct Browser {
     session: Option<String>,
     events: Vec<Value>,
     /// Its files, with nothing of an earlier one.
-    _profile: tempfile::TempDir,
+    profile: tempfile::TempDir,
 }
 
 /// A colour scheme of the system.
@@ -53,35 +60,60 @@ impl Scheme {
 impl Browser {
     /// Starts a browser with an empty page.
     pub(crate) fn start() -> Outcome<Self> {
+        let mut starts = 1..STARTS_MAX;
+        loop {
+            let mut browser = Self::spawn()?;
+            match browser.attach() {
+                Ok(()) => return Ok(browser),
+                Err(error) if starts.next().is_some() => println!("{error}; once again"),
+                Err(error) => {
+                    let complaints = std::fs::read_to_string(browser.complaints())?;
+                    return Err(format!("{error}\n{complaints}").into());
+                }
+            }
+        }
+    }
+
+    fn spawn() -> Outcome<Self> {
         let profile = tempfile::tempdir()?;
         let mut command = Command::new("sh");
         // The browser reads file 3 and writes file 4.
-        command.args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", CHROMIUM]);
+        command.args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null", CHROMIUM]);
         // The sandbox does not work for root, and the page is ours.
         command.args(["--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
         command.arg("--remote-debugging-pipe");
         command.arg(format!("--user-data-dir={}", profile.path().display()));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let complaints = File::create(profile.path().join(COMPLAINTS))?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(complaints);
         let mut process = command.spawn()?;
         let requests = process.stdin.take();
         let stdout = process.stdout.take().ok_or("its messages are piped")?;
-        let mut browser = Self {
+        Ok(Self {
             process,
             requests,
             messages: received(stdout),
             last_id: 0,
             session: None,
             events: Vec::new(),
-            _profile: profile,
-        };
-        let target = browser.call("Target.createTarget", &json!({ "url": "about:blank" }))?;
+            profile,
+        })
+    }
+
+    /// Opens the page and listens to it.
+    fn attach(&mut self) -> Outcome<()> {
+        let target = self.call("Target.createTarget", &json!({ "url": "about:blank" }))?;
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
-        let attached = browser.call("Target.attachToTarget", &attach)?;
-        browser.session = attached["sessionId"].as_str().map(str::to_owned);
+        let attached = self.call("Target.attachToTarget", &attach)?;
+        self.session = attached["sessionId"].as_str().map(str::to_owned);
         for domain in ["Page", "Runtime", "Log", "Network"] {
-            browser.call(&format!("{domain}.enable"), &json!({}))?;
+            self.call(&format!("{domain}.enable"), &json!({}))?;
         }
-        Ok(browser)
+        Ok(())
+    }
+
+    /// What the browser has printed as errors.
+    fn complaints(&self) -> PathBuf {
+        self.profile.path().join(COMPLAINTS)
     }
 
     /// Sends a command, and returns its result.

@@ -180,12 +180,17 @@ fn delivers(address: SocketAddr, recipe: &str, libraries: &[Library]) -> Result<
     let left = left_in_queue(&address, recipe, path)?;
     let (put, taken): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.weight == PUT);
     println!("{recipe}: {} put, {} taken, {} left", put.len(), taken.len(), left.len());
-    let by: BTreeMap<_, _> = put.iter().map(|entry| (entry.token, entry.who.as_str())).collect();
-    let mut seen: BTreeMap<_, &str> = BTreeMap::new();
-    for entry in &taken {
+    let mut by: BTreeMap<_, &Entry> = BTreeMap::new();
+    for entry in put.iter().copied() {
+        if let Some(other) = by.insert(entry.token, entry) {
+            return Err(format!("two puts have one number: {other:?}, {entry:?}").into());
+        }
+    }
+    let mut seen: BTreeMap<_, &Entry> = BTreeMap::new();
+    for entry in taken.iter().copied() {
         let putter = by.get(&entry.token).ok_or("an item is taken that nobody put")?;
-        if let Some(first) = seen.insert(entry.token, entry.who.as_str()) {
-            return Err(format!("{putter} puts, {first} takes, and then {entry:?} takes").into());
+        if let Some(first) = seen.insert(entry.token, entry) {
+            return Err(format!("{putter:?} is taken twice: {first:?}, {entry:?}").into());
         }
     }
     let foreign = takers_of_foreign_items(&entries, libraries);

@@ -30,6 +30,9 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a connection that takes up a session may be closed, before that is an error.
 const TAKE_UP_ATTEMPTS: usize = 100;
 
+/// How often it may get no answer.
+const TAKE_UP_SILENCES: usize = 3;
+
 /// A server, and a path on it that no other scenario uses.
 pub(crate) struct Scene {
     servers: Vec<SocketAddr>,
@@ -108,14 +111,16 @@ impl Scene {
         let request = ConnectRequest { session, password, ..ConnectRequest::new(30_000) };
         tokio::task::spawn_blocking(move || -> Outcome {
             // The client reattaches to its session when it notices this, and may be faster. Then the
-            // server closes this connection, also in the middle of the handshake.
-            let mut attempts = 1..=TAKE_UP_ATTEMPTS;
+            // server closes this connection, also in the middle of the handshake. A follower that asks
+            // the leader for both connections at once answers only one of them (`Learner.revalidate`).
+            let (mut attempts, mut silences) = (1..=TAKE_UP_ATTEMPTS, 1..=TAKE_UP_SILENCES);
             loop {
                 let mut second = RawClient::dial(&target)?;
                 match second.shake_hands(&request) {
                     Handshake::Answered(response) if response.is_refused() => return Ok(()),
                     Handshake::Answered(_) => {}
                     Handshake::Closed if attempts.next().is_some() => continue,
+                    Handshake::Silence if silences.next().is_some() => continue,
                     other => return Err(format!("the session is not taken up: {other:?}").into()),
                 }
                 let said = second.ask(&Request::Write(Write::CloseSession));
