@@ -62,7 +62,6 @@ pub struct Builder {
     failed_attempt: Option<FailedAttempt>,
     task_gate: Option<Arc<dyn TaskGate>>,
     seed: Option<u64>,
-    has_numbers_of_thread: bool,
     defaults: Defaults,
 }
 
@@ -86,7 +85,6 @@ impl Builder {
             failed_attempt: None,
             task_gate: None,
             seed: None,
-            has_numbers_of_thread: false,
             defaults: Defaults::default(),
         }
     }
@@ -306,14 +304,6 @@ impl Builder {
         self
     }
 
-    /// Takes all random numbers from the generator of the thread, also those of ids: for simulations,
-    /// which seed it.
-    #[doc(hidden)]
-    pub fn numbers_of_thread(mut self) -> Self {
-        self.has_numbers_of_thread = true;
-        self
-    }
-
     /// Connects, and waits until there is a session. Must be called within a tokio runtime, which
     /// then drives the client.
     ///
@@ -350,7 +340,7 @@ impl Builder {
         let options = Options { attempt, ..self.options };
         let random = match self.seed {
             Some(seed) => Random::seeded(seed),
-            None if self.has_numbers_of_thread => Random::OfThread,
+            None if dialer.is_simulated() => Random::OfThread,
             None => Random::with_own_ids(),
         };
         if self.seed.is_some() {

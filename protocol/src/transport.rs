@@ -130,6 +130,13 @@ pub trait Dial: Send + Sync {
     /// it before it dials; otherwise the dialer begins where it likes.
     fn begin_at(&self, _index: usize) {}
 
+    /// Whether it connects within a simulation, of which all must follow from a seed. A client without a
+    /// seed then takes the ids of its znodes from the generator of the thread (`fastrand`), which the
+    /// simulation seeds, and not from the operating system.
+    fn is_simulated(&self) -> bool {
+        false
+    }
+
     /// Whether no connection can be made any more, because a server in this process has ended. Then
     /// the client closes.
     fn is_gone(&self) -> bool {

@@ -117,9 +117,8 @@ async fn connect(rng: &mut Rng, link: &Link) -> (Client, Locks) {
             .session_timeout(session_timeout)
             .connection_timeout(connection_timeout)
             .retry_policy(retry.clone())
-            // The clocks and random numbers of the machine must not influence a run.
-            .suspended_time(|| Duration::ZERO)
-            .numbers_of_thread();
+            // The clocks of the machine must not influence a run.
+            .suspended_time(|| Duration::ZERO);
         if let Ok(client) = builder.connect(link.clone()).await {
             let locks = Locks {
                 mutexes: MUTEXES.map(|path| InterProcessMutex::new(&client, path).expect("a path")),

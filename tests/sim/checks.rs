@@ -346,6 +346,24 @@ fn permits_shared_locks_and_leaders_are_counted() {
     leaders.sweep(0..20);
 }
 
+/// With a client that is not [`World::client_builder`]'s.
+async fn hold_with_a_client_of_its_own(world: World) -> MachineResult {
+    let builder = Client::builder().suspended_time(|| Duration::ZERO);
+    let client = builder.connect(world.dialer()).await?;
+    while world.goes_on() {
+        let held = InterProcessMutex::new(&client, "/stock")?.acquire().await?;
+        world.sleep_up_to(Duration::from_millis(50)).await;
+        held.release().await?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_client_of_ones_own_builder_repeats_too() {
+    let sim = Sim::new().machine("worker", 2, hold_with_a_client_of_its_own);
+    sim.search(0..3).expect("two runs of a seed are the same");
+}
+
 #[test]
 fn a_program_that_does_not_repeat_is_refused() {
     let sim = Sim::new().machine("worker", 2, |world| async move {

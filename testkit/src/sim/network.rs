@@ -242,6 +242,10 @@ impl Dial for Link {
         self.network.0.inner.lock().server.as_ref().map_or(1, |server| server.servers())
     }
 
+    fn is_simulated(&self) -> bool {
+        true
+    }
+
     fn is_gone(&self) -> bool {
         self.is_over()
     }

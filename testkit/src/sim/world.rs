@@ -158,9 +158,8 @@ impl World {
     /// [`World::connect`] draws. Connect it to [`World::dialer`].
     pub fn client_builder(&self) -> Builder {
         Client::builder()
-            // The clocks and random numbers of the real machine must not influence a run.
+            // The clocks of the real machine must not influence a run.
             .suspended_time(|| Duration::ZERO)
-            .numbers_of_thread()
             .task_gate(self.gate())
     }
 
