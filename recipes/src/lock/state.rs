@@ -51,6 +51,11 @@
 //! more. So `T/6` is left up to `r = T/20` from one check to the next, and up to `r = T/40` after a
 //! wait, where a second check may follow the first after `T/12`.
 //!
+//! A leader that stands still pings nobody, and so hears of no session while its followers go on to
+//! answer reads. A write that waits for such a leader is answered when it goes on, and reckons with
+//! reports that were never made. The next one is made at once then: only if that is lost, with its
+//! follower, the session ends up to half of `T` before `proven_until`. `T/12` covers shorter stops.
+//!
 //! Where `minSessionTimeout` is below one and a half ticks, none of this holds: leave it at two
 //! ticks. Where observers connect to followers (`observerMasterPort`), a request reaches the leader
 //! over two such links, in one tick: choose a session timeout of at least three ticks there, and of
@@ -79,7 +84,8 @@
 /// [`Client::session_valid_until`](crate::client::Client::session_valid_until). This requires that
 /// the `minSessionTimeout` of an ensemble is two ticks or more, as it is by default, and that the
 /// session timeout is three ticks or more where observers connect to followers
-/// (`observerMasterPort`). The comment at the head of this enum's source file has the calculation.
+/// (`observerMasterPort`). It also requires that a leader does not stand still for longer than a twelfth of
+/// the session timeout and lose the follower of this client right after. The comment at the head of this enum's source file has the calculation.
 ///
 /// The state is true for a moment only: a program that checks it and acts later may be too late.
 /// What must not happen twice must be bound to the lock by the server
@@ -94,7 +100,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockState {
     /// The lock is held: its session was proved to be alive so recently that no server can have
-    /// ended it. A disconnect alone does not change that.
+    /// ended it, under the conditions above. A disconnect alone does not change that.
     Held,
     /// Another client may hold the lock: the last proof is too old. A new proof makes it held
     /// again.
