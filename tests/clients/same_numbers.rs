@@ -15,7 +15,7 @@ const SEED: u64 = 17;
 
 /// Connects a client. What it draws next is what any other client of this function drew first.
 async fn connect(server: &TestServer) -> Client {
-    let client = server.connect().await.unwrap();
+    let client = server.connect().await.expect("the server is there");
     fastrand::seed(SEED);
     client
 }
@@ -23,7 +23,7 @@ async fn connect(server: &TestServer) -> Client {
 /// Lets the reply to a client's next create of this kind be lost.
 fn lose_reply(server: &TestServer, client: &Client, create: &[OpCode]) {
     let next = RequestFilter::next(1).of(create);
-    server.session(client.session_id()).cut_before_reply(next).unwrap();
+    server.session(client.session_id()).cut_before_reply(next).expect("a session");
 }
 
 #[tokio::test(start_paused = true)]
