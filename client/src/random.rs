@@ -1,6 +1,8 @@
 //! Random numbers: ids that no other client draws, and numbers for which chance is enough; or all from a
 //! seed.
 
+use std::hash::{BuildHasher, RandomState};
+
 use fastrand::Rng;
 use parking_lot::Mutex;
 
@@ -11,9 +13,9 @@ pub(crate) enum Random {
     Seeded(Mutex<Rng>),
     /// From the generator of the thread, ids too: for a simulation, which seeds it.
     OfThread,
-    /// Ids from these two generators, all else from that of the thread. The generator of a thread takes
-    /// the time since the machine was started as its seed: two processes that start at the same moment
-    /// draw the same numbers. The operating system seeds these. Each seed has 64 of the 128 bits of an id.
+    /// Ids from these two generators, each of which gives one half, and all else from that of the thread. The
+    /// seed of the latter is the time since the machine was started: two processes that start at the same
+    /// moment draw the same numbers from it. The seeds of these come from the operating system.
     OwnIds(Mutex<[Rng; 2]>),
 }
 
@@ -23,14 +25,12 @@ impl Random {
         Self::Seeded(Mutex::new(Rng::with_seed(seed)))
     }
 
-    /// With ids that no other client has.
-    ///
-    /// # Panics
-    ///
-    /// If the operating system has no random numbers. Then the standard library has no hash tables either.
+    /// With ids that no other client has. The seeds come from the keys that the operating system draws for
+    /// the hash tables of each process: it does so too where there is no `/dev/urandom`, as in a root file
+    /// system with a static program and nothing else.
     pub(crate) fn with_own_ids() -> Self {
-        let seed = || getrandom::u64().expect("the operating system has random numbers");
-        Self::OwnIds(Mutex::new([seed(), seed()].map(Rng::with_seed)))
+        let keys = RandomState::new();
+        Self::OwnIds(Mutex::new([0, 1].map(|which: u64| Rng::with_seed(keys.hash_one(which)))))
     }
 
     /// The number of one of `count` things.

@@ -2,6 +2,7 @@
 //! [`zoolet_conformance::fleet`].
 
 use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -95,8 +96,8 @@ const SELDOM: u32 = 4;
 
 /// Runs the member until the standard input ends.
 pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
-    // By default members that start together may have the same numbers: their seed is the time.
-    fastrand::seed(getrandom::u64()?);
+    // By default the seed is the time: members that start together may draw the same numbers.
+    fastrand::seed(RandomState::new().hash_one(()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut builder = Client::builder();

@@ -18,7 +18,7 @@ use crate::Outcome;
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often a browser may fail to start: some of its processes give up on a busy machine.
+/// How often a browser is started until one answers: on a busy machine some end at once.
 const STARTS_MAX: usize = 3;
 
 /// How long a page may take until it shows what it must show.

@@ -51,10 +51,12 @@
 //! more. So `T/6` is left up to `r = T/20` from one check to the next, and up to `r = T/40` after a
 //! wait, where a second check may follow the first after `T/12`.
 //!
-//! A leader that stands still pings nobody, and so hears of no session while its followers go on to
-//! answer reads. A write that waits for such a leader is answered when it goes on, and reckons with
-//! reports that were never made. The next one is made at once then: only if that is lost, with its
-//! follower, the session ends up to half of `T` before `proven_until`. `T/12` covers shorter stops.
+//! The reckoning assumes that the leader does not stand still. One that does pings nobody, so that it
+//! hears of no session while its followers answer reads. A write that waits for it is answered when it
+//! goes on, and is reckoned as if the followers had reported meanwhile. They report at once then. But if
+//! that report is lost, because the follower is cut off, the leader ends the session by what it knew
+//! before it stood still, which can be up to half of `T` before `proven_until`. `T/12` covers shorter
+//! stops.
 //!
 //! Where `minSessionTimeout` is below one and a half ticks, none of this holds: leave it at two
 //! ticks. Where observers connect to followers (`observerMasterPort`), a request reaches the leader
@@ -84,8 +86,9 @@
 /// [`Client::session_valid_until`](crate::client::Client::session_valid_until). This requires that
 /// the `minSessionTimeout` of an ensemble is two ticks or more, as it is by default, and that the
 /// session timeout is three ticks or more where observers connect to followers
-/// (`observerMasterPort`). It also requires that a leader does not stand still for longer than a twelfth of
-/// the session timeout and lose the follower of this client right after. The comment at the head of this enum's source file has the calculation.
+/// (`observerMasterPort`). It is also wrong if the leader stands still for longer than a twelfth of the
+/// session timeout and the follower of this client is cut off from it right after. The comment at the
+/// head of this enum's source file has the calculation.
 ///
 /// The state is true for a moment only: a program that checks it and acts later may be too late.
 /// What must not happen twice must be bound to the lock by the server
