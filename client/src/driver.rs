@@ -253,6 +253,15 @@ impl Shared {
         } else {
             inner.transmit().map(|_has_sent| ())
         };
+        // Over a local transport the replies came to this thread, and the task may sleep for longer.
+        if inner.session.take_proof_answer()
+            && inner
+                .session
+                .poll_timeout()
+                .is_some_and(|next| inner.due.is_none_or(|due| next < due))
+        {
+            self.changed.notify_one();
+        }
         self.end_if_gone(inner, result);
     }
 

@@ -25,7 +25,11 @@ pub(crate) const DELETE_ATTEMPTS_MAX: u32 = 10;
 
 /// How many answered requests a session proof remembers: with those of one and a half session
 /// timeouts there is always one that the leader knows of.
-pub(crate) const TOUCHES_MAX: usize = 24;
+pub(crate) const TOUCHES_MAX: usize = 48;
+
+/// How many replies of the leader a session proof remembers: those of one session timeout, after which
+/// what they prove is over.
+pub(crate) const LEADER_REPLIES_MAX: usize = 24;
 
 /// The most retries of a policy whose delay doubles, so that the delay does not overflow, as in
 /// Curator.

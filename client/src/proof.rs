@@ -6,9 +6,9 @@
 //! depends on the last request that the leader knew of by then: a follower reports the sessions
 //! that it heard from to the leader each half tick. The recipes' module `lock::state` derives the formula.
 
+mod answered;
 mod claims;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,15 +18,11 @@ use zoolet_protocol::{
     ErrorCode, Expect, MultiOp, MultiResult, OpCode, Request, Response, SessionId, Write,
 };
 
+use self::answered::{Answered, Exchange, HALF_TICK, PING_WITHIN};
 use self::claims::Claims;
 use super::clock::{Instant, SuspensionClock};
-use super::limits::{PATH_BYTES_MAX, TOUCHES_MAX};
+use super::limits::PATH_BYTES_MAX;
 
-/// The part of the session timeout after which the leader knows of a request that a follower has
-/// answered. Followers report each half tick, and a timeout has at least two ticks unless an
-/// administrator sets `minSessionTimeout` lower: that is a quarter at most, and the rest allows for
-/// delays between the two.
-const REPORTED_WITHIN: u32 = 3;
 /// The part of the session timeout by which two clocks may drift apart while it passes.
 const CLOCK_DRIFT: u32 = 100;
 /// The part of the session timeout after which the claimed znodes are checked again.
@@ -40,8 +36,12 @@ const CHECK_AHEAD: u32 = 12;
 const PROVEN_AHEAD_MAX: u32 = 6;
 /// The least part of the session timeout between two checks.
 const CHECK_INTERVAL_MIN: u32 = 12;
-/// Answered requests are remembered if they are at least this part of the session timeout apart.
-const TOUCH_PRECISION: u32 = 16;
+/// The proof is reckoned anew from writes that are at least this part of the session timeout apart.
+const PROOF_PRECISION: u32 = 48;
+/// The least part of the session timeout by which a proof is to last longer than the one before.
+const RENEWAL_MIN: u32 = 16;
+/// The part of the session timeout that a proof may be shorter for want of a `sync` before its check.
+const SYNC_SPARED: u32 = 12;
 /// How often the client looks whether the machine was suspended, while there are claims: often
 /// enough for the shortest session timeouts, and next to no work.
 const SUSPENSION_CHECK_INTERVAL_MIN: Duration = Duration::from_secs(1);
@@ -95,16 +95,29 @@ impl ClaimedZnode {
     }
 }
 
-/// A request that was answered. The server that answered it has *touched* the session, as
-/// ZooKeeper says: its timeout began anew.
-#[derive(Debug, Clone, Copy)]
-struct Touch {
-    sent: Instant,
-    answered: Instant,
-}
-
 /// Identifies a claim.
 pub(crate) type ClaimId = u64;
+
+/// A request that the proof needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProofRequest {
+    /// A `sync`, which the leader answers. It makes the check that follows prove more.
+    Sync,
+    /// The multi that checks the claimed znodes.
+    Check,
+    /// A ping, so that there is a request that was answered soon.
+    Ping,
+}
+
+/// A `sync` of the proof that is not followed by its check yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sync {
+    /// It was sent in place of a ping.
+    AsPing,
+    BeforeCheck,
+    /// The one before the check was answered.
+    Answered(Instant),
+}
 
 /// Until when no server can have expired the session, and what is needed to reckon it.
 #[derive(Debug)]
@@ -114,12 +127,10 @@ pub(crate) struct SessionProof {
     timeout: Duration,
     /// How much of a proof is to be left when the next one arrives.
     ahead: Duration,
-    /// When the handshake was sent. The leader answers it, so it touches the session there.
-    handshake: Instant,
+    answered: Answered,
     /// When the last handshake was sent, whether its reply has come or not.
     handshake_sent: Instant,
     is_read_only: bool,
-    touches: VecDeque<Touch>,
     proven_until: Instant,
     /// When the write was sent from which `proven_until` was reckoned.
     reckoned_from: Option<Instant>,
@@ -136,12 +147,21 @@ pub(crate) struct SessionProof {
     checked_at: Option<Instant>,
     /// The next check is not sent before this.
     check_from: Option<Instant>,
+    /// A check ended before all claims were checked: the rest is checked then.
+    recheck_at: Option<Instant>,
     /// A check is in flight.
     is_checking: bool,
+    sync: Option<Sync>,
+    /// A ping is in flight.
+    is_pinging: bool,
+    /// There are or will be claims, so that the leader is to answer now and then.
+    expects_claims: bool,
     /// The session is being closed: nothing can be held in it any more.
     has_ended: bool,
     /// The proof has changed other than by the passing of time.
     has_changed: bool,
+    /// A request of the proof was answered.
+    has_answer: bool,
 }
 
 impl SessionProof {
@@ -155,10 +175,9 @@ impl SessionProof {
             servers: Servers::PerhapsEnsemble,
             timeout,
             ahead,
-            handshake: now,
+            answered: Answered::new(timeout, now),
             handshake_sent: now,
             is_read_only: false,
-            touches: VecDeque::new(),
             proven_until: now,
             reckoned_from: None,
             suspended: clock.suspended(),
@@ -170,9 +189,14 @@ impl SessionProof {
             last_checked: 0,
             checked_at: None,
             check_from: None,
+            recheck_at: None,
             is_checking: false,
+            sync: None,
+            is_pinging: false,
+            expects_claims: false,
             has_ended: false,
             has_changed: false,
+            has_answer: false,
         }
     }
 
@@ -203,6 +227,11 @@ impl SessionProof {
         std::mem::take(&mut self.has_changed)
     }
 
+    /// Whether a request of the proof was answered since this was last called.
+    pub(crate) fn take_answer(&mut self) -> bool {
+        std::mem::take(&mut self.has_answer)
+    }
+
     /// How long the machine was suspended since that was last read.
     fn suspension(&self) -> Option<Duration> {
         let passed = self.clock.suspended().saturating_sub(self.suspended);
@@ -219,11 +248,8 @@ impl SessionProof {
         self.suspended += passed;
         self.resumed_at = Some(now);
         self.proven_until = earlier(self.proven_until, passed);
-        self.handshake = earlier(self.handshake, passed);
+        self.answered.move_back(passed);
         self.handshake_sent = earlier(self.handshake_sent, passed);
-        for touch in &mut self.touches {
-            touch.sent = earlier(touch.sent, passed);
-        }
         (self.reckoned_from, self.check_from) = (None, None);
         self.has_changed = true;
     }
@@ -257,8 +283,7 @@ impl SessionProof {
             Handshake::Created => timeout,
             Handshake::Resumed | Handshake::ReadOnly => timeout.min(self.timeout),
         };
-        self.handshake = sent;
-        self.touches.clear();
+        self.answered = Answered::new(self.timeout, sent);
         self.reckoned_from = None;
         self.check_from = None;
         match handshake {
@@ -276,13 +301,18 @@ impl SessionProof {
 
     /// The connection was lost.
     pub(crate) fn handle_disconnected(&mut self) {
-        self.is_checking = false;
+        self.forget_requests();
+    }
+
+    fn forget_requests(&mut self) {
+        (self.is_checking, self.is_pinging, self.sync) = (false, false, None);
+        self.recheck_at = None;
     }
 
     /// The session has expired, and all claims with it.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.claims.clear();
-        self.is_checking = false;
+        self.forget_requests();
         self.proven_until = now;
         self.has_changed = true;
     }
@@ -291,10 +321,10 @@ impl SessionProof {
     /// on.
     pub(crate) fn end(&mut self) {
         self.claims.clear();
-        self.is_checking = false;
+        self.forget_requests();
         self.has_ended = true;
         // A moment in the past.
-        self.proven_until = self.proven_until.min(self.handshake);
+        self.proven_until = self.proven_until.min(self.answered.handshake());
         self.has_changed = true;
     }
 
@@ -318,22 +348,22 @@ impl SessionProof {
         if self.servers == Servers::SingleNode {
             self.prove(sent, now);
         }
-        if self.was_suspended_since(sent) {
-            return;
+        if !self.was_suspended_since(sent) {
+            self.answered.add(Exchange { sent, answered: now });
         }
-        let precision = self.timeout / TOUCH_PRECISION;
-        if self.touches.back().is_none_or(|last| now >= last.answered + precision) {
-            if self.touches.len() >= TOUCHES_MAX {
-                self.touches.pop_front();
-            }
-            self.touches.push_back(Touch { sent, answered: now });
+    }
+
+    /// The reply came to a request that the leader has answered: a `sync` or a write.
+    pub(crate) fn handle_answer_of_leader(&mut self, sent: Instant, now: Instant) {
+        if !self.was_suspended_since(sent) && !self.is_read_only {
+            self.answered.add_of_leader(Exchange { sent, answered: now });
         }
     }
 
     /// The reply to a write came that was sent at `sent`: the session lived then. To be called
     /// before [`SessionProof::handle_answer`].
     pub(crate) fn prove(&mut self, sent: Instant, now: Instant) {
-        let precision = self.timeout / TOUCH_PRECISION;
+        let precision = self.timeout / PROOF_PRECISION;
         if self.reckoned_from.is_some_and(|from| sent < from + precision) {
             return;
         }
@@ -345,17 +375,9 @@ impl SessionProof {
         self.reckoned_from = Some(sent);
         let touched = match self.servers {
             Servers::SingleNode => sent,
-            Servers::PerhapsEnsemble => self.touched_at_leader_before(sent),
+            Servers::PerhapsEnsemble => self.answered.heard_of_before(sent),
         };
         self.extend(touched, now);
-    }
-
-    /// When the last request was sent that had touched the session at the leader before `sent`.
-    fn touched_at_leader_before(&self, sent: Instant) -> Instant {
-        let within = self.timeout / REPORTED_WITHIN;
-        let is_reported = |touch: &&Touch| touch.answered + within <= sent;
-        let reported = self.touches.iter().rev().find(is_reported).map(|touch| touch.sent);
-        reported.map_or(self.handshake, |reported| reported.max(self.handshake))
     }
 
     /// A znode of `session` is claimed. If that is not the `current` session it counts as gone.
@@ -372,6 +394,7 @@ impl SessionProof {
         let claimed = Arc::new(ClaimedZnode { path, version, since: now, is_gone, is_refused });
         self.last_claim += 1;
         if !is_over {
+            self.expects_claims = true;
             self.claims.add(self.last_claim, Arc::clone(&claimed));
         }
         (self.last_claim, claimed)
@@ -380,32 +403,128 @@ impl SessionProof {
     /// Ends a claim.
     pub(crate) fn end_claim(&mut self, id: ClaimId) {
         self.claims.remove(id);
+        if self.claims.is_empty() {
+            // No check follows.
+            self.recheck_at = None;
+            self.sync = self.sync.filter(|sync| !matches!(sync, Sync::Answered(_)));
+            self.sync = self.sync.map(|_| Sync::AsPing);
+        }
     }
 
-    /// When to send the next check; `None` while one is in flight or nothing is claimed.
-    pub(crate) fn check_at(&self) -> Option<Instant> {
+    /// Znodes of this session will be claimed.
+    pub(crate) fn expect_claims(&mut self) {
+        self.expects_claims = true;
+    }
+
+    /// Whether a `sync` is to be sent in place of a ping, so that a claim finds a reply of the leader
+    /// that is not too old.
+    pub(crate) fn syncs_as_ping(&self) -> bool {
+        let is_of_use = self.servers == Servers::PerhapsEnsemble && !self.is_read_only;
+        self.expects_claims && is_of_use && self.claims.is_empty() && self.sync.is_none()
+    }
+
+    /// A `sync` is sent, in place of a ping or before a check.
+    pub(crate) fn handle_sync_sent(&mut self) {
+        let is_ping = self.claims.is_empty();
+        self.sync = Some(if is_ping { Sync::AsPing } else { Sync::BeforeCheck });
+    }
+
+    /// The reply to the `sync` came.
+    pub(crate) fn handle_synced(&mut self, now: Instant) {
+        self.has_answer = true;
+        self.sync = match self.sync {
+            Some(Sync::BeforeCheck) => Some(Sync::Answered(now)),
+            _ => None,
+        };
+    }
+
+    /// What the proof needs next, and when to send it; `None` while the reply to that is awaited, or
+    /// nothing is claimed.
+    pub(crate) fn next_request(&self) -> Option<(Instant, ProofRequest)> {
         if self.is_checking || self.is_read_only {
             return None;
         }
         let oldest = self.claims.oldest()?;
+        if let Some(at) = self.recheck_at {
+            return Some((at, ProofRequest::Check));
+        }
         let since = self.checked_at.map_or(oldest.since, |checked_at| checked_at.max(oldest.since));
         let for_znodes = since + self.timeout / CHECK_INTERVAL;
-        let at = for_znodes.min(self.renewal_at());
-        Some(self.check_from.map_or(at, |from| at.max(from)))
+        let not_before = |at: Instant| self.check_from.map_or(at, |from| at.max(from));
+        if self.servers == Servers::SingleNode {
+            let at = for_znodes.min(self.before_end(self.asks_ahead()));
+            return Some((not_before(at), ProofRequest::Check));
+        }
+        let after_sync = self.timeout / PING_WITHIN;
+        match self.sync {
+            Some(Sync::Answered(at)) => return Some((at + after_sync, ProofRequest::Check)),
+            Some(Sync::BeforeCheck) => return None,
+            Some(Sync::AsPing) | None => {}
+        }
+        let (sync_at, ping_at) = self.sync_and_ping_at(oldest.since);
+        let at = not_before(earlier(for_znodes, after_sync).min(sync_at));
+        let known_now = at.max(oldest.since);
+        let suffices = |(from, touched): &(Instant, Instant)| {
+            self.suffices(*touched, known_now.max(*from), known_now)
+        };
+        let next = match self.answered.writes_of_use(known_now).find(suffices) {
+            Some((from, _)) => Some((at.max(from), ProofRequest::Check)),
+            None if self.sync.is_some() => None,
+            None => Some((at, ProofRequest::Sync)),
+        };
+        let ping = ping_at.map(|at| (at, ProofRequest::Ping));
+        ping.filter(|(at, _)| next.is_none_or(|(next, _)| at < &next)).or(next)
     }
 
-    /// When to send a check for the sake of a longer proof.
-    fn renewal_at(&self) -> Instant {
-        let before = |ahead| self.proven_until.checked_sub(ahead).unwrap_or(self.proven_until);
-        let (wanted, latest) = (before(self.asks_ahead()), before(self.timeout / CHECK_AHEAD));
-        if self.servers == Servers::SingleNode {
-            return wanted;
+    /// Whether a check sent `at` this time needs no `sync` before it, if it proves that the session
+    /// was `touched` then.
+    fn suffices(&self, touched: Instant, at: Instant, sync_at: Instant) -> bool {
+        let until = self.lives_until(touched);
+        if until < self.proven_until + self.timeout / RENEWAL_MIN {
+            return false;
         }
-        // A check is of use once a later request has touched the session at the leader.
-        let longer = self.proven_until + self.timeout / TOUCH_PRECISION;
-        let touch = self.touches.iter().find(|touch| self.lives_until(touch.sent) >= longer);
-        let of_use = touch.map(|touch| touch.answered + self.timeout / REPORTED_WITHIN);
-        of_use.map_or(latest, |of_use| of_use.max(wanted).min(latest))
+        let after_sync = self.lives_until(self.answered.heard_of_by_sync(sync_at));
+        let is_urgent = at >= self.before_end(self.asks_ahead());
+        until + self.timeout / SYNC_SPARED >= after_sync
+            || (is_urgent && until >= at + self.asks_ahead())
+    }
+
+    /// So long before the end of the proof.
+    fn before_end(&self, ahead: Duration) -> Instant {
+        self.proven_until.checked_sub(ahead).unwrap_or(self.proven_until)
+    }
+
+    /// When to send a `sync`, and a check after it, for the sake of a longer proof; and when to ping
+    /// first, since no request was answered that helps.
+    fn sync_and_ping_at(&self, now: Instant) -> (Instant, Option<Instant>) {
+        let after_sync = self.timeout / PING_WITHIN;
+        let round_trips = after_sync + 2 * self.answered.round_trip_of_leader();
+        let longer = self.proven_until + self.timeout / RENEWAL_MIN;
+        // What it proves must not be over when the check is answered.
+        let helps = |touched: Instant, reported: Instant| {
+            let until = self.lives_until(touched);
+            until >= longer && until >= reported.max(now) + round_trips
+        };
+        if let Some(reported) = self.answered.first_reported(helps) {
+            return (reported.max(self.before_end(self.asks_ahead() + round_trips)), None);
+        }
+        let latest = self.before_end(self.timeout / CHECK_AHEAD + after_sync);
+        let ping_at = self.before_end(self.asks_ahead() + self.timeout / HALF_TICK + round_trips);
+        let since_last = self.timeout / CHECK_INTERVAL_MIN;
+        let last = self.answered.last_sent().checked_add(since_last);
+        let is_pinged = self.is_pinging || self.sync.is_some();
+        (latest, last.filter(|_| !is_pinged).map(|last| last.max(ping_at)))
+    }
+
+    /// A ping is sent.
+    pub(crate) fn handle_ping_sent(&mut self) {
+        self.is_pinging = true;
+    }
+
+    /// The reply to a ping came.
+    pub(crate) fn handle_ping_answered(&mut self, sent: Instant, now: Instant) {
+        (self.is_pinging, self.has_answer) = (false, true);
+        self.handle_answer(sent, now);
     }
 
     /// When to call [`SessionProof::read_suspension`].
@@ -434,6 +553,10 @@ impl SessionProof {
         }
         self.last_checked = *ids.last()?;
         self.is_checking = true;
+        self.recheck_at = None;
+        if matches!(self.sync, Some(Sync::Answered(_))) {
+            self.sync = None;
+        }
         Some((Request::Write(Write::Multi(ops)), ids))
     }
 
@@ -445,7 +568,7 @@ impl SessionProof {
         sent: Instant,
         now: Instant,
     ) {
-        self.is_checking = false;
+        (self.is_checking, self.has_answer) = (false, true);
         self.checked_at = Some(now);
         self.check_from = Some(now + self.timeout / CHECK_INTERVAL_MIN);
         let Some(results) = results else { return };
@@ -462,7 +585,7 @@ impl SessionProof {
                     claimed.is_gone.store(true, Ordering::Release);
                     self.has_changed = true;
                 }
-                self.check_those_behind(id);
+                self.check_those_behind(id, now);
             }
             Some((id, _)) => {
                 let claimed = self.claims.get(id);
@@ -471,19 +594,19 @@ impl SessionProof {
                 if was_seen
                     && self.claims.beginning_with(0).any(|(_, claimed)| claimed.may_be_checked())
                 {
-                    self.check_those_behind(id);
+                    self.check_those_behind(id, now);
                 }
             }
             None => {}
         }
         self.prove(sent, now);
+        self.handle_answer_of_leader(sent, now);
     }
 
     /// A check ended at this claim: those behind it were not checked, and are at once.
-    fn check_those_behind(&mut self, id: ClaimId) {
+    fn check_those_behind(&mut self, id: ClaimId, now: Instant) {
         self.last_checked = id;
-        self.check_from = None;
-        self.checked_at = None;
+        self.recheck_at = Some(now);
     }
 }
 

@@ -169,6 +169,13 @@ impl SessionClient {
         }
     }
 
+    /// Announces that znodes of this client will be claimed. From now on its keep-alive requests reach the
+    /// leader of an ensemble (`sync` in place of `ping`), so that a claim finds the session proved
+    /// soon. The first claim does the same.
+    pub fn expect_claims(&self) {
+        self.client.shared().update(|session, _now| session.expect_claims());
+    }
+
     /// Declares that something is held by an ephemeral znode of this session, until the returned
     /// [`Claim`] is dropped.
     ///

@@ -100,6 +100,8 @@ struct Sent {
     is_covered: bool,
     /// The claims that it checks, if it is the check of a [`SessionProof`].
     checks: Vec<ClaimId>,
+    /// It is the `sync` of a [`SessionProof`].
+    is_proofs_sync: bool,
 }
 
 /// Why the client gives a connection up.
@@ -278,7 +280,15 @@ impl Session {
         }
         let xid = self.take_xid();
         self.outgoing.push_back(self.encoder.encode(xid, replaced.as_deref().unwrap_or(&request)));
-        self.sent.push_back(Sent { xid, at: now, call, watch, is_covered, checks: Vec::new() });
+        self.sent.push_back(Sent {
+            xid,
+            at: now,
+            call,
+            watch,
+            is_covered,
+            checks: Vec::new(),
+            is_proofs_sync: false,
+        });
         self.last_sent = now;
     }
 
@@ -434,7 +444,7 @@ impl Session {
                     Xid::PING => {
                         self.may_wait = true;
                         if let Some(at) = self.pings.pop_front() {
-                            self.proof.handle_answer(at, now);
+                            self.proof.handle_ping_answered(at, now);
                         }
                         Ok(())
                     }
@@ -506,6 +516,13 @@ impl Session {
             self.proof.handle_checked(&sent.checks, results.as_deref(), sent.at, now);
         } else if header.err.is_ok() && proof::is_quorum_write(sent.call.op, &body) {
             self.proof.prove(sent.at, now);
+            self.proof.handle_answer_of_leader(sent.at, now);
+        } else if header.err.is_ok() && sent.call.op == OpCode::SYNC {
+            self.proof.handle_answer_of_leader(sent.at, now);
+        }
+        if sent.is_proofs_sync {
+            self.proof.handle_synced(now);
+            self.may_wait = true;
         }
         self.proof.handle_answer(sent.at, now);
         if !self.handle_watched(&sent, header.err, now) {
@@ -533,14 +550,9 @@ impl Session {
             }
             Phase::Closing => Ok(()),
             Phase::Connected => {
-                if self.proof.check_at().is_some_and(|at| now >= at) {
-                    self.send_check(now);
-                }
-                if now >= self.ping_at(self.proof.check_at()) {
-                    let ping = Request::Session(zoolet_protocol::SessionRequest::Ping);
-                    self.outgoing.push_back(encode_request(Xid::PING, &ping));
-                    self.pings.push_back(now);
-                    self.last_sent = now;
+                self.send_for_proof(now);
+                if now >= self.ping_at(self.proof_at()) {
+                    self.keep_alive(now);
                 }
                 Ok(())
             }
@@ -579,8 +591,8 @@ impl Session {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Connected => {
-                let check = self.proof.check_at();
-                check.into_iter().chain([self.ping_at(check), self.silent_at()]).min()
+                let proof = self.proof_at();
+                proof.into_iter().chain([self.ping_at(proof), self.silent_at()]).min()
             }
             Phase::Closing => Some(self.silent_at()),
             Phase::Disconnected => self.lost_at(),
@@ -594,12 +606,28 @@ impl Session {
         phase.into_iter().chain(queued).chain(self.proof.suspension_read_due()).min()
     }
 
-    /// When to ping, if the next check is sent at `check`.
-    fn ping_at(&self, check: Option<Instant>) -> Instant {
+    /// Lets the server hear from the session.
+    fn keep_alive(&mut self, now: Instant) {
+        match self.proof.syncs_as_ping() {
+            true => self.send_sync(now),
+            false => self.send_ping(now),
+        }
+    }
+
+    fn send_ping(&mut self, now: Instant) {
+        let ping = Request::Session(zoolet_protocol::SessionRequest::Ping);
+        self.outgoing.push_back(encode_request(Xid::PING, &ping));
+        self.pings.push_back(now);
+        self.proof.handle_ping_sent();
+        self.last_sent = now;
+    }
+
+    /// When to ping, if the next request for the proof is sent at `proof`.
+    fn ping_at(&self, proof: Option<Instant>) -> Instant {
         let at = self.last_sent + (self.timeout / 3).min(PING_INTERVAL_MAX);
-        // The check of a proof that is due soon replaces the ping.
-        match check {
-            Some(check) if check < at + self.timeout / PING_PUT_OFF_MAX => at.max(check),
+        // A request for the proof that is due soon replaces the ping.
+        match proof {
+            Some(proof) if proof < at + self.timeout / PING_PUT_OFF_MAX => at.max(proof),
             _ => at,
         }
     }

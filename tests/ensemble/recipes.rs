@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use zoolet::client::{Client, RetryPolicy};
 use zoolet::recipes::{InterProcessMutex, InterProcessSemaphoreV2, LeaderLatch, LockState};
 use zoolet::testing::{ServerRole, TestEnsemble};
 
 use super::start;
 
-const LAG: Duration = Duration::from_millis(700);
+const LAG: Duration = Duration::from_millis(650);
 
 /// A client of one server, which repeats what was lost with a connection.
 async fn connect_to(ensemble: &TestEnsemble, server: usize) -> Client {
@@ -107,4 +108,86 @@ async fn a_semaphore_gives_no_more_permits_than_it_has() {
     holders.pop().unwrap().release().await.unwrap();
     semaphore.acquire(1).await.unwrap().release().await.unwrap();
     ensemble.check().unwrap();
+}
+
+/// Reads now and then, so that the server always hears from the client.
+fn read_on(client: &Client) -> JoinSet<()> {
+    let client = client.clone();
+    let mut reading = JoinSet::new();
+    reading.spawn(async move {
+        loop {
+            drop(client.exists("/").send());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    reading
+}
+
+/// What is done while the leader stands still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meanwhile {
+    Acquire,
+    /// The lock is held already, and its holder sends another write.
+    Write,
+    /// The lock is held already.
+    Nothing,
+}
+
+/// The leader stands still, and the holder's follower is cut off when it has just gone on. Returns
+/// whether the holder was told that it holds the lock.
+async fn stand_still(meanwhile: Meanwhile, before: Duration, after: Duration) -> bool {
+    let ensemble = TestEnsemble::builder().sync_limit(100).start().await.unwrap();
+    let (holder, heir) = (connect_to(&ensemble, 1).await, connect_to(&ensemble, 2).await);
+    let _reading = read_on(&holder);
+    holder.create("/data").await.unwrap();
+    let mutex = InterProcessMutex::new(&holder, "/lock").unwrap();
+    let acquiring = tokio::spawn({
+        let ensemble = ensemble.clone();
+        async move {
+            let held = match meanwhile {
+                Meanwhile::Acquire => None,
+                Meanwhile::Write | Meanwhile::Nothing => Some(mutex.acquire().await.unwrap()),
+            };
+            tokio::time::sleep(Duration::from_millis(9_300)).await;
+            ensemble.server(0).freeze().unwrap();
+            tokio::time::sleep(before).await;
+            match held {
+                Some(held) => held,
+                None => mutex.acquire().await.unwrap(),
+            }
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(9_300) + before).await;
+    if meanwhile == Meanwhile::Write {
+        drop(holder.set("/data", "x").send());
+    }
+    tokio::time::sleep(after).await;
+    ensemble.server(0).thaw();
+    // The leader handles what waits for it, and is about to ping.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    ensemble.server(1).cut_off();
+    let next = InterProcessMutex::new(&heir, "/lock").unwrap().acquire().await.unwrap();
+    let was_told = acquiring.is_finished();
+    if was_told {
+        let guard = acquiring.await.unwrap();
+        assert!(guard.fencing_token() < next.fencing_token());
+        let state = guard.state();
+        assert_ne!(state, LockState::Held, "two hold it: {meanwhile:?}, {before:?}, {after:?}");
+    }
+    was_told
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_holds_a_lock_when_its_leader_stood_still_and_its_follower_is_cut_off_right_after() {
+    let mut told = 0;
+    for meanwhile in [Meanwhile::Acquire, Meanwhile::Write, Meanwhile::Nothing] {
+        for tenths_of_a_second in [5, 10, 15, 20, 25, 30, 35] {
+            for after in [1, 30, 300, 900] {
+                let before = Duration::from_millis(100 * tenths_of_a_second);
+                let after = Duration::from_millis(after);
+                told += u32::from(stand_still(meanwhile, before, after).await);
+            }
+        }
+    }
+    assert!(told > 28, "{told} of 84: most held the lock before, and some acquired it");
 }

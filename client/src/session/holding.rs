@@ -6,12 +6,12 @@ mod tests;
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use zoolet_protocol::{Expect, SessionId};
+use zoolet_protocol::{Expect, Read, Request, SessionId};
 
 use super::{Phase, Session, Submission};
 use crate::call::Call;
 use crate::clock::Instant;
-use crate::proof::{ClaimId, ClaimedZnode};
+use crate::proof::{ClaimId, ClaimedZnode, ProofRequest};
 
 impl Session {
     /// Until when no server can have expired the session.
@@ -40,6 +40,12 @@ impl Session {
         self.proof.take_change()
     }
 
+    /// Whether a request of the proof was answered since this was last called, so that the next one
+    /// may be due sooner than it was.
+    pub(crate) fn take_proof_answer(&mut self) -> bool {
+        self.proof.take_answer()
+    }
+
     /// Has the znode checked with each proof from now on, and its version where one is expected.
     pub(crate) fn claim(
         &mut self,
@@ -56,13 +62,46 @@ impl Session {
         self.proof.end_claim(id);
     }
 
+    /// Znodes of this session will be claimed.
+    pub(crate) fn expect_claims(&mut self) {
+        self.proof.expect_claims();
+    }
+
+    /// When to send the next request for the proof.
+    pub(super) fn proof_at(&self) -> Option<Instant> {
+        self.proof.next_request().map(|(at, _)| at)
+    }
+
+    /// Sends what the proof needs, if it is due.
+    pub(super) fn send_for_proof(&mut self, now: Instant) {
+        match self.proof.next_request() {
+            Some((at, request)) if now >= at => match request {
+                ProofRequest::Sync => self.send_sync(now),
+                ProofRequest::Check => self.send_check(now),
+                ProofRequest::Ping => self.send_ping(now),
+            },
+            _ => {}
+        }
+    }
+
     /// Sends the multi that checks the claimed znodes.
-    pub(super) fn send_check(&mut self, now: Instant) {
+    fn send_check(&mut self, now: Instant) {
         let Some((request, checks)) = self.proof.check() else { return };
         let call = Call::new(request.op_code());
         self.transmit(Submission::new(request, call), now);
         if let Some(sent) = self.sent.back_mut() {
             sent.checks = checks;
+        }
+    }
+
+    /// Sends a `sync` for the proof, of a path that each server has.
+    pub(super) fn send_sync(&mut self, now: Instant) {
+        self.proof.handle_sync_sent();
+        let request = Request::Read(Read::Sync("/".into()));
+        let call = Call::new(request.op_code());
+        self.transmit(Submission::new(request, call), now);
+        if let Some(sent) = self.sent.back_mut() {
+            sent.is_proofs_sync = true;
         }
     }
 }

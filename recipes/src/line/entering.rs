@@ -24,6 +24,7 @@ impl Line {
         let mut attempts = Attempts::new(&self.client);
         loop {
             let session = self.client.connected_session().await?;
+            session.expect_claims();
             match self.try_enter(&session).await {
                 Ok(entered) => return Ok(entered),
                 // Another client deleted or created the directory, the session changed, or the

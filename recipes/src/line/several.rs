@@ -45,6 +45,7 @@ async fn try_enter(
     mut ops: Vec<MultiOp>,
 ) -> Result<Vec<Place>, LockError> {
     let session = client.connected_session().await?;
+    session.expect_claims();
     let paths: Vec<_> = lines.iter().map(Line::new_path).collect();
     ops.extend(lines.iter().zip(&paths).map(|(line, path)| line.create_op(path)));
     let pending = PendingPlaces { session: session.clone(), paths };

@@ -10,10 +10,32 @@ use zoolet_server::hooks::{Message, ServerTxn};
 
 use super::observer::EnsembleEvent;
 use super::settings::Sweeps;
-use super::state::State;
+use super::state::{LatePing, State};
 use super::step::{Answer, Asked, Change, Step, accepted};
 
+/// How long a leader that goes on after it stood still handles requests before it pings: its threads
+/// take their turns.
+const LATE_PING_DELAY: Duration = Duration::from_millis(20);
+
 impl State {
+    /// The leader asks its followers which sessions they have heard from.
+    pub(super) fn ping(&mut self) {
+        self.late_ping = LatePing::No;
+        self.members.iter_mut().for_each(|member| member.is_asked = true);
+    }
+
+    /// A leader that goes on after it stood still handles what has arrived, and pings a moment later.
+    pub(super) fn ping_if_late(&mut self) {
+        let is_frozen = self.leader.is_some_and(|leader| self.is_frozen(leader));
+        match self.late_ping {
+            LatePing::Missed if !is_frozen => {
+                self.late_ping = LatePing::DueAt(self.now + LATE_PING_DELAY);
+            }
+            LatePing::DueAt(at) if at <= self.now && !is_frozen => self.ping(),
+            _ => {}
+        }
+    }
+
     /// The followers that the leader can reach report the sessions that they have heard from.
     pub(super) fn answer_pings(&mut self) {
         let now = self.session_time();

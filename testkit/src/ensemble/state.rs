@@ -79,6 +79,16 @@ enum Entry {
     Epoch(Txn, usize),
 }
 
+/// Whether a ping of the leader is overdue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LatePing {
+    No,
+    /// The leader stands still.
+    Missed,
+    /// It goes on, and pings at this time.
+    DueAt(Instant),
+}
+
 /// The whole ensemble.
 #[derive(Debug)]
 pub struct State {
@@ -103,6 +113,8 @@ pub struct State {
     pub(super) timed_cut: Option<TimedCut>,
     pub(super) election: Option<Instant>,
     pub(super) next_half_tick: Instant,
+    /// The leader stood still when it was to ping its followers. It does that shortly after it goes on.
+    pub(super) late_ping: LatePing,
     /// When the leader next looks for empty containers.
     pub(super) next_sweep: Instant,
     pub(super) is_over: bool,
@@ -156,6 +168,7 @@ impl State {
             timed_cut: None,
             election: None,
             next_half_tick: now + law.tick / 2,
+            late_ping: LatePing::No,
             next_sweep: now,
             is_over: false,
             has_sent: false,
@@ -251,8 +264,12 @@ impl State {
         while self.next_half_tick <= self.now {
             self.hear(self.next_half_tick);
             self.next_half_tick += self.law.tick / 2;
-            self.members.iter_mut().for_each(|member| member.is_asked = true);
+            match self.leader.is_some_and(|leader| self.is_frozen(leader)) {
+                true => self.late_ping = LatePing::Missed,
+                false => self.ping(),
+            }
         }
+        self.ping_if_late();
         self.advance_links();
         self.answer_pings();
         self.close_expired();
@@ -272,7 +289,11 @@ impl State {
     pub(super) fn next_deadline(&self) -> Instant {
         let due = (0..self.members.len()).filter_map(|member| self.due(member));
         let next = due.chain(self.link_deadlines()).min();
-        next.map_or(self.next_half_tick, |next| next.min(self.next_half_tick))
+        let late_ping = match self.late_ping {
+            LatePing::DueAt(at) => at,
+            LatePing::No | LatePing::Missed => self.next_half_tick,
+        };
+        next.map_or(late_ping, |next| next.min(late_ping)).min(self.next_half_tick)
     }
 
     /// A member applies the next transaction, and sends its events before any reply.

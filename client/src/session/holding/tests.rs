@@ -47,7 +47,15 @@ fn exchange(session: &mut Session, op: OpCode, sent: Instant, answered: Instant)
     answer(session, op, answered);
 }
 
-/// Answers the next request, which is this one: a ping, or the check of one znode.
+/// Lets time pass until `sent`, when the session sends a `sync`, and lets it check one znode after it.
+/// Each is answered after ten milliseconds.
+fn prove(session: &mut Session, sent: Instant) {
+    exchange(session, OpCode::SYNC, sent, after(sent, 10));
+    let check = after(sent, 10) + TIMEOUT / 24;
+    exchange(session, OpCode::MULTI, check, after(check, 10));
+}
+
+/// Answers the next request, which is this one: a ping, a `sync` or the check of one znode.
 fn answer(session: &mut Session, op: OpCode, at: Instant) {
     let frame = session.poll_transmit().expect("it is sent");
     let (header, _) = decode_request(&frame).expect("it is legal");
@@ -90,9 +98,10 @@ fn a_claim_ends_with_the_request_that_gives_it_up_and_no_other_does() {
     };
     give_up(&mut session, first, "/a", after(start, 10));
     // The other one is checked.
-    exchange(&mut session, OpCode::MULTI, after(start, 5_000), after(start, 5_010));
-    give_up(&mut session, second, "/b", after(start, 5_020));
-    exchange(&mut session, OpCode::PING, after(start, 10_000), after(start, 10_010));
+    prove(&mut session, after(start, 5_000));
+    give_up(&mut session, second, "/b", after(start, 5_600));
+    // In place of a ping.
+    exchange(&mut session, OpCode::SYNC, after(start, 10_000), after(start, 10_010));
 }
 
 #[test]
@@ -133,14 +142,15 @@ fn what_was_on_its_way_while_the_machine_was_suspended_is_as_old_as_it_is() {
     let (_id, _stake) = session.claim(SESSION, "/a".into(), Expect::Any, after(start, 4_010));
     session.handle_timeout(after(start, 4_020)).expect("the server was heard of");
     answer(&mut session, OpCode::PING, after(start, 4_030));
-    exchange(&mut session, OpCode::MULTI, after(start, 9_000), after(start, 9_010));
+    exchange(&mut session, OpCode::PING, after(start, 8_490), after(start, 8_500));
+    prove(&mut session, after(start, 8_500));
     // The leader may have heard of the ping before the suspension, and of nothing since.
     let until = after(start, 4_000) + KEPT - Duration::from_secs(5);
     assert!(session.proven_until() <= until, "{:?} too late", session.proven_until() - until);
 }
 
 #[test]
-fn what_was_answered_after_a_suspension_is_heard_of_by_the_leader_a_third_of_the_timeout_later() {
+fn what_was_answered_after_a_suspension_is_heard_of_by_the_leader_half_a_tick_later() {
     let (start, suspended) = (now(), Suspended::default());
     let mut session = new_session(start, &suspended);
     shake_hands(&mut session, TIMEOUT, start);
@@ -149,7 +159,7 @@ fn what_was_answered_after_a_suspension_is_heard_of_by_the_leader_a_third_of_the
     exchange(&mut session, OpCode::PING, after(start, 8_000), after(start, 8_010));
     // Only now it is known that the machine was suspended.
     let (_id, _stake) = session.claim(SESSION, "/a".into(), Expect::Any, after(start, 9_490));
-    exchange(&mut session, OpCode::MULTI, after(start, 9_500), after(start, 9_510));
+    prove(&mut session, after(start, 9_500));
     // The follower need not have told the leader of the second ping.
     let until = after(start, 4_000) + KEPT - Duration::from_secs(3);
     assert!(session.proven_until() <= until, "{:?} too late", session.proven_until() - until);
@@ -175,7 +185,87 @@ fn a_server_that_grants_a_longer_timeout_proves_no_more_than_the_first_one_grant
     session.handle_disconnected();
     shake_hands(&mut session, TIMEOUT, after(start, 1_000));
     let (_id, _stake) = session.claim(SESSION, "/a".into(), Expect::Any, after(start, 1_000));
-    exchange(&mut session, OpCode::MULTI, after(start, 5_000), after(start, 5_010));
+    prove(&mut session, after(start, 5_000));
     let until = after(start, 1_000) + KEPT / 2;
     assert!(session.proven_until() <= until, "{:?} too late", session.proven_until() - until);
+}
+
+/// What the session sends next, and when. Of a session whose server hears from it.
+fn next(session: &mut Session, from: Instant) -> (OpCode, Instant) {
+    let mut at = from;
+    loop {
+        session.handle_timeout(at).expect("the server was heard of");
+        if let Some(frame) = session.poll_transmit() {
+            let (header, _) = decode_request(&frame).expect("it is legal");
+            session.outgoing.push_front(frame);
+            return (header.op, at);
+        }
+        at = session.poll_timeout().expect("it pings").max(at);
+    }
+}
+
+#[test]
+fn a_write_that_waited_proves_no_more_than_what_was_reported_before_an_earlier_reply_of_the_leader()
+{
+    let start = now();
+    let mut session = session(start);
+    let (_id, _claimed) = session.claim(SESSION, "/a".into(), Expect::Any, start);
+    prove(&mut session, after(start, 3_500));
+    // The leader stands still, and the follower goes on to answer pings.
+    for at in [4_500, 5_500, 6_500] {
+        session.proof.handle_answer(after(start, at), after(start, at + 10));
+    }
+    let until = after(start, 3_500) + KEPT;
+    let write = after(start, 10_000);
+    session.proof.prove(write, after(start, 11_000));
+    assert!(session.proven_until() <= until, "{:?} too late", session.proven_until() - until);
+    session.proof.handle_answer_of_leader(write, after(start, 11_000));
+    // So does one that is sent before the leader has pinged.
+    session.proof.prove(after(start, 11_100), after(start, 11_110));
+    assert!(session.proven_until() <= until, "{:?} too late", session.proven_until() - until);
+    // It has by now.
+    session.proof.prove(after(start, 11_500), after(start, 11_510));
+    assert_eq!(session.proven_until(), after(start, 6_500) + KEPT);
+}
+
+#[test]
+fn one_check_follows_another_before_half_of_its_proof_is_over() {
+    let start = now();
+    let mut session = session(start);
+    let (_id, _claimed) = session.claim(SESSION, "/a".into(), Expect::Any, start);
+    let (mut at, mut checked) = (start, Vec::new());
+    while checked.len() < 5 {
+        let (op, sent) = next(&mut session, at);
+        at = after(sent, 10);
+        answer(&mut session, op, at);
+        if op == OpCode::MULTI {
+            checked.push(at);
+            let left = session.proven_until() - at;
+            assert!(left > TIMEOUT * 3 / 5, "{left:?}");
+        }
+    }
+    let apart = (checked[4] - checked[0]) / 4;
+    assert_eq!(apart, TIMEOUT / 3 + Duration::from_millis(20), "it needs two round trips");
+}
+
+#[test]
+fn a_leader_that_answers_late_proves_the_session_all_the_same() {
+    for part in [6, 5, 4, 3] {
+        let (start, round_trip) = (now(), TIMEOUT * 39 / 40 / part);
+        let mut session = session(start);
+        let claimed = after(start, 60_000);
+        let mut at = start;
+        while at < claimed {
+            let (op, sent) = next(&mut session, at);
+            at = after(sent, 10);
+            answer(&mut session, op, at);
+        }
+        let (_id, _claimed) = session.claim(SESSION, "/a".into(), Expect::Any, at);
+        while !session.is_proven(SESSION, at) {
+            assert!(at < claimed + TIMEOUT * 3, "not with a round trip of {round_trip:?}");
+            let (op, sent) = next(&mut session, at);
+            at = if op == OpCode::PING { after(sent, 10) } else { sent + round_trip };
+            answer(&mut session, op, at);
+        }
+    }
 }
