@@ -1,12 +1,14 @@
 //! Apache ZooKeeper as a separate process. `conformance/apache/start-apache` starts it; dropping
 //! the value stops it.
 
+use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use zoolet_protocol::{ConnectRequest, SessionId};
 
@@ -112,6 +114,33 @@ impl Apache {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Stops the server by SIGSTOP, so that it stands still as during a long garbage collection.
+    ///
+    /// # Errors
+    ///
+    /// If the process is not found.
+    pub fn stand_still(&self) -> io::Result<()> {
+        Ok(kill_process(self.java()?, Signal::STOP)?)
+    }
+
+    /// Lets a server that stands still go on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Apache::stand_still`].
+    pub fn go_on(&self) -> io::Result<()> {
+        Ok(kill_process(self.java()?, Signal::CONT)?)
+    }
+
+    /// The server, which is a child of the script.
+    fn java(&self) -> io::Result<Pid> {
+        let script = self.process.id();
+        let children = fs::read_to_string(format!("/proc/{script}/task/{script}/children"))?;
+        let first = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
+        let pid = first.and_then(Pid::from_raw);
+        pid.ok_or_else(|| io::Error::other("start-apache has no child: the server has ended"))
     }
 }
 

@@ -150,6 +150,16 @@ impl Ensemble {
         self.members[member].process = None;
     }
 
+    /// The process of a member that was not killed.
+    ///
+    /// # Panics
+    ///
+    /// If it was killed.
+    #[must_use]
+    pub fn process(&self, member: usize) -> &Apache {
+        self.members[member].process.as_ref().expect("it was not killed")
+    }
+
     /// Starts a killed member on its data directory.
     ///
     /// # Errors

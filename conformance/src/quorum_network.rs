@@ -59,6 +59,8 @@ enum LinkMode {
     /// A follower with a slow commit processor behaves in the same way: it answers reads from its
     /// old state and lets sessions reattach.
     Lagging,
+    /// The leader receives nothing from the follower, which receives everything.
+    Mute,
     /// Nothing passes, not even the close of a connection.
     Cut,
     /// Nothing passes. A follower finds its connection closed at once; its leader does not.
@@ -129,6 +131,11 @@ impl QuorumNetwork {
         self.change(LinkMode::Lagging, |(from, _)| from == follower);
     }
 
+    /// Holds back all that a follower sends to its leader until [`QuorumNetwork::heal`].
+    pub fn mute(&self, follower: usize) {
+        self.change(LinkMode::Mute, |(from, _)| from == follower);
+    }
+
     /// Cuts a member off from all others until [`QuorumNetwork::heal`].
     pub fn cut_off(&self, member: usize) {
         self.change(LinkMode::Cut, |(from, to)| from == member || to == member);
@@ -193,7 +200,7 @@ async fn serve(
     let pass_on = async {
         match purpose {
             Purpose::Quorum => tokio::select! {
-                _ = pass(&mut from_client, &mut to_server) => {}
+                _ = pass_to_leader(&mut from_client, &mut to_server, modes.clone()) => {}
                 _ = pass_to_follower(&mut from_server, &mut to_client, modes.clone()) => {}
             },
             Purpose::Election { port_back } => tokio::select! {
@@ -276,6 +283,20 @@ async fn pass_votes(
     sink.write_i32(i32::try_from(address.len()).map_err(io::Error::other)?).await?;
     sink.write_all(address.as_bytes()).await?;
     pass(source, sink).await
+}
+
+async fn pass_to_leader(
+    source: &mut OwnedReadHalf,
+    sink: &mut OwnedWriteHalf,
+    mut modes: watch::Receiver<LinkMode>,
+) -> io::Result<()> {
+    let mut bytes = BytesMut::new();
+    while source.read_buf(&mut bytes).await? != 0 {
+        let spoken = modes.wait_for(|mode| *mode != LinkMode::Mute).await.map(drop);
+        spoken.map_err(io::Error::other)?;
+        sink.write_all_buf(&mut bytes).await?;
+    }
+    Ok(())
 }
 
 async fn pass_to_follower(

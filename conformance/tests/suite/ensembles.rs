@@ -1,5 +1,5 @@
 //! Locks on an ensemble of Apache ZooKeeper whose members do not know the same: a follower lags, a
-//! follower is cut off, a leader is cut off. Two clients must never report that they hold the same
+//! follower is cut off, a leader is cut off, a leader stands still. Two clients must never report that they hold the same
 //! lock, and a holder must read what the former holder wrote. And what clients of the test kit's
 //! `TestEnsemble` see is what they see of Apache ZooKeeper.
 //!
@@ -12,6 +12,7 @@ mod double;
 mod holding;
 mod lag;
 mod partition;
+mod standstill;
 
 use std::sync::Arc;
 
@@ -49,6 +50,12 @@ pub(crate) fn tests() -> Section {
     );
     quick.add(&mut section, "double::elections_look_alike", double::elections_look_alike);
     usual.add(&mut section, "costs", costs::are_counted);
+    for meanwhile in standstill::Meanwhile::ALL {
+        let name = format!("standstill::{meanwhile:?}");
+        usual.add(&mut section, &name, move |ensemble| {
+            standstill::nobody_holds_beside_another(ensemble, meanwhile)
+        });
+    }
     usual.add(&mut section, "partition::of_a_follower", |ensemble| {
         partition::nobody_holds_beside_another(ensemble, partition::Victim::Follower)
     });
