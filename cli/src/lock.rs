@@ -1,6 +1,7 @@
 //! `zoolet lock`: a command that runs while a lock is held.
 
 mod failure;
+pub(crate) mod gate;
 mod held_lock;
 mod job;
 mod signals;
@@ -205,6 +206,7 @@ impl Lock {
         match job.run(&held, client, signals, kill_after).await? {
             Ending::Ended(code) if held.release(client).await => Ok(code),
             Ending::Ended(code) => Err(self.lost(Loss::Ended(code))),
+            Ending::NotBegun(failure) => Err(failure),
             Ending::Stopped(loss) => Err(self.lost(loss)),
         }
     }

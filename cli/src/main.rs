@@ -158,8 +158,10 @@ fn main() -> ExitCode {
         };
     }
     #[cfg(unix)]
-    if arguments.get(1).is_some_and(|first| first == lock::watchdog::ARGUMENT) {
-        return lock::watchdog::run();
+    match arguments.get(1) {
+        Some(first) if first == lock::watchdog::ARGUMENT => return lock::watchdog::run(),
+        Some(first) if first == lock::gate::ARGUMENT => return lock::gate::run(&arguments[2..]),
+        _ => {}
     }
     let arguments = cli::Cli::plain_arguments(arguments);
     let matches = definition().get_matches_from(arguments);

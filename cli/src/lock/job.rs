@@ -1,5 +1,6 @@
 //! The command: a process group of its own, to which signals are passed on, and which is stopped when the
-//! lock is lost. A watchdog is started beside it, for when this process cannot stop it.
+//! lock is lost. A watchdog is started beside it, for when this process cannot stop it, and knows of it before it
+//! begins.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,22 +11,24 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use zoolet_client::Client;
 
 use super::NOTICE_MAX;
 use super::failure::{Failure, Loss, signalled};
+use super::gate::Gate;
 use super::held_lock::HeldLock;
 use super::signals::Signals;
 use super::terminal::Terminal;
 use super::watchdog::Watchdog;
 
-/// A running command.
+/// A command that waits at its gate.
 #[derive(Debug)]
 pub(super) struct Job {
+    name: String,
+    gate: Gate,
     child: Child,
     group: Pid,
-    terminal: Terminal,
     watchdog: Watchdog,
 }
 
@@ -34,6 +37,8 @@ pub(super) struct Job {
 pub(super) enum Ending {
     /// By itself, with this exit status.
     Ended(u8),
+    /// It did not begin.
+    NotBegun(Failure),
     /// It was stopped, because the lock was lost.
     Stopped(Loss),
 }
@@ -42,31 +47,20 @@ pub(super) enum Ending {
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Job {
-    /// Starts a command.
+    /// Starts the process of a command, and its watchdog.
     pub(super) fn start(command: &[OsString], held: &HeldLock) -> Result<Self, Failure> {
-        let Some((program, arguments)) = command.split_first() else {
-            unreachable!("a command is required");
-        };
+        let name = command.first().expect("a command is required").to_string_lossy().into_owned();
         let watchdog = Watchdog::start()?;
-        let started = Command::new(program)
-            .args(arguments)
-            .env("ZOOLET_FENCING_TOKEN", held.token().0.to_string())
-            .env("ZOOLET_LOCK_PATH", held.path())
-            .process_group(0)
-            .spawn();
-        let child = started.map_err(|error| {
-            let command = program.to_string_lossy().into_owned();
-            match error.kind() {
-                io::ErrorKind::NotFound => Failure::NoCommand { command },
-                _ => Failure::NotExecutable { command, error },
-            }
-        })?;
-        let id = child.id().and_then(|id| i32::try_from(id).ok());
-        let group = Pid::from_raw(id.expect("a process that is not waited for has a number"));
-        Ok(Self { child, group, terminal: Terminal::hand_to(group), watchdog })
+        let token = held.token().0.to_string();
+        let variables =
+            [("ZOOLET_FENCING_TOKEN", token.as_str()), ("ZOOLET_LOCK_PATH", held.path())];
+        match Gate::start(command, &variables) {
+            Ok((gate, child, group)) => Ok(Self { name, gate, child, group, watchdog }),
+            Err(error) => Err(Failure::NotExecutable { command: name, error }),
+        }
     }
 
-    /// Waits for the end of the command, and stops it when the lock is lost. Passes signals on to it.
+    /// Runs the command to its end, and stops it when the lock is lost. Passes signals on to it.
     pub(super) async fn run(
         self,
         held: &HeldLock,
@@ -74,16 +68,19 @@ impl Job {
         signals: &mut Signals,
         kill_after: Duration,
     ) -> Result<Ending, Failure> {
-        let Self { mut child, group, mut terminal, mut watchdog } = self;
+        let Self { name, gate, mut child, group, mut watchdog } = self;
         let time_to_end = kill_after.min(client.session_timeout() / NOTICE_MAX);
-        let ending = {
+        // Before the command begins, so that it does not read the terminal too early.
+        let mut terminal = Terminal::hand_to(group);
+        let ending = if watchdog.is_told_in_time(group, client, time_to_end).await {
             let mut lost = std::pin::pin!(held.lost(client, time_to_end));
             let mut told = std::pin::pin!(watchdog.keep_told(group, client, time_to_end));
+            let mut ended = std::pin::pin!(end(name, gate, &mut child));
             loop {
                 tokio::select! {
                     // A command that has ended need not be stopped.
                     biased;
-                    status = child.wait() => break Ending::Ended(code(status)?),
+                    ending = &mut ended => break ending?,
                     loss = &mut lost => break Ending::Stopped(loss),
                     never = &mut told => match never {},
                     signal = signals.next_or_child() => match signal {
@@ -92,6 +89,9 @@ impl Job {
                     },
                 }
             }
+        } else {
+            drop(gate);
+            Ending::Stopped(Loss::Before)
         };
         if let Ending::Stopped(_) = ending {
             watchdog.leave_to_this_process(group, kill_after).await;
@@ -100,6 +100,20 @@ impl Job {
         watchdog.end().await;
         terminal.take_back();
         Ok(ending)
+    }
+}
+
+/// Opens the gate of a command, and waits for its end.
+async fn end(command: String, gate: Gate, child: &mut Child) -> Result<Ending, Failure> {
+    match gate.open().await {
+        Ok(()) => {
+            let status = child.wait().await.map_err(Failure::System)?;
+            Ok(Ending::Ended(code(status)))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Ending::NotBegun(Failure::NoCommand { command }))
+        }
+        Err(error) => Ok(Ending::NotBegun(Failure::NotExecutable { command, error })),
     }
 }
 
@@ -132,10 +146,9 @@ fn tell(group: Pid, signal: Signal) {
     }
 }
 
-fn code(status: io::Result<ExitStatus>) -> Result<u8, Failure> {
-    let status = status.map_err(Failure::System)?;
-    Ok(match (status.code(), status.signal()) {
+fn code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
         (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
         (None, signal) => signalled(signal.unwrap_or_default()),
-    })
+    }
 }

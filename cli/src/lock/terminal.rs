@@ -13,13 +13,12 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// Puts a process group into the foreground, if this process is there.
+    /// Puts a process group into the foreground, if this process is there. The group is not to read the terminal
+    /// before that, since it would be stopped for it.
     pub(super) fn hand_to(group: Pid) -> Self {
         let is_given = is_ours();
         if is_given {
             put_in_front(group);
-            // The command may have read the terminal too early, and have been stopped for it.
-            let _ = killpg(group, Signal::SIGCONT);
         }
         Self { is_given }
     }

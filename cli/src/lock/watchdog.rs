@@ -84,7 +84,22 @@ impl Watchdog {
         Ok(Self { process, pipe, told: None })
     }
 
-    /// Tells it what to watch, and then until when the lock is proved, again and again.
+    /// Tells it what to watch, before the command begins. It returns whether the lock is still proved for longer
+    /// than the command may take to end: not if this process has stood still until now. If it stands still from
+    /// now on, the watchdog stops the command.
+    ///
+    /// If the watchdog is gone, the command begins nevertheless, and [`Watchdog::keep_told`] warns.
+    pub(super) async fn is_told_in_time(
+        &mut self,
+        group: Pid,
+        client: &Client,
+        time_to_end: Duration,
+    ) -> bool {
+        let told = self.tell(group, client, time_to_end).await;
+        told.map_or(true, |until| until.saturating_duration_since(now()) > time_to_end)
+    }
+
+    /// Tells it until when the lock is proved, again and again.
     ///
     /// # Cancellation
     ///
@@ -97,14 +112,7 @@ impl Watchdog {
     ) -> Infallible {
         let look_every = client.session_timeout() / TELL_PART;
         loop {
-            let until = client.session_valid_until();
-            if self.told != Some(until) {
-                let order = Order { group, until: on_the_clock(until), time_to_end };
-                if self.pipe.write_all(order.line().as_bytes()).await.is_err() {
-                    break;
-                }
-                self.told = Some(until);
-            }
+            let Ok(until) = self.tell(group, client, time_to_end).await else { break };
             let now = now();
             let last_moment = until.checked_sub(time_to_end).filter(|&moment| moment > now);
             let next = now + look_every;
@@ -117,6 +125,22 @@ impl Watchdog {
             "the watchdog is gone: if this process is killed or stopped, the command runs on"
         );
         std::future::pending().await
+    }
+
+    /// Tells it until when the lock is proved, unless it knows, and returns that.
+    async fn tell(
+        &mut self,
+        group: Pid,
+        client: &Client,
+        time_to_end: Duration,
+    ) -> io::Result<Instant> {
+        let until = client.session_valid_until();
+        if self.told != Some(until) {
+            let order = Order { group, until: on_the_clock(until), time_to_end };
+            self.pipe.write_all(order.line().as_bytes()).await?;
+            self.told = Some(until);
+        }
+        Ok(until)
     }
 
     /// Tells it that this process stops the command now, and how long that takes.
@@ -135,7 +159,7 @@ impl Watchdog {
 }
 
 /// This program, even if another version has taken its place in the file system.
-fn program() -> PathBuf {
+pub(super) fn program() -> PathBuf {
     let running = PathBuf::from("/proc/self/exe");
     if cfg!(target_os = "linux") && running.exists() {
         return running;
@@ -235,7 +259,7 @@ pub(crate) fn run() -> ExitCode {
             }
         }
     });
-    // The pipe ends before there is a command if that cannot be started.
+    // Without an order the command does not begin: see `gate`.
     let Ok(first) = orders.recv() else { return ExitCode::SUCCESS };
     let (last, why) = watch(first, &orders);
     // By another thread: stderr may be a pipe that nobody reads, or a terminal that stands still.
