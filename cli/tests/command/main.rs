@@ -23,6 +23,7 @@ mod described;
 mod doctor;
 mod health;
 mod lock;
+mod lock_gate;
 mod logs;
 mod manual;
 mod printed;
