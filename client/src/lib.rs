@@ -224,9 +224,7 @@ impl Client {
     /// It is reckoned from the last write that was answered: a read proves nothing where there may
     /// be several servers. While there is a [`Claim`](recipe::Claim), as of a recipe's lock, the
     /// client renews the proof in time; otherwise the moment may pass, and nothing follows from
-    /// that. The reckoning assumes that the machine is not suspended from now on. It is wrong if the
-    /// leader of an ensemble stands still for longer than a twelfth of the session timeout and the server of
-    /// this client is cut off from it right after: a server reports sessions only when its leader asks.
+    /// that. The reckoning assumes that the machine is not suspended from now on.
     #[must_use]
     pub fn session_valid_until(&self) -> tokio::time::Instant {
         self.shared().inspect(Session::proven_until)

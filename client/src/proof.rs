@@ -4,7 +4,8 @@
 //! A write is answered only after the leader has checked the session and a quorum has agreed, so an
 //! answered write proves that the session lived when the write was sent. How much longer it lives
 //! depends on the last request that the leader knew of by then: a follower reports the sessions
-//! that it heard from to the leader each half tick. The recipes' module `lock::state` derives the formula.
+//! that it heard from when the leader pings it. So before a check the leader answers a `sync`. The
+//! recipes' module `lock::state` derives the formula.
 
 mod answered;
 mod claims;
@@ -450,10 +451,9 @@ impl SessionProof {
         }
         let since = self.checked_at.map_or(oldest.since, |checked_at| checked_at.max(oldest.since));
         let for_znodes = since + self.timeout / CHECK_INTERVAL;
-        let not_before = |at: Instant| self.check_from.map_or(at, |from| at.max(from));
         if self.servers == Servers::SingleNode {
             let at = for_znodes.min(self.before_end(self.asks_ahead()));
-            return Some((not_before(at), ProofRequest::Check));
+            return Some((self.not_too_soon(at), ProofRequest::Check));
         }
         let after_sync = self.timeout / PING_WITHIN;
         match self.sync {
@@ -462,7 +462,7 @@ impl SessionProof {
             Some(Sync::AsPing) | None => {}
         }
         let (sync_at, ping_at) = self.sync_and_ping_at(oldest.since);
-        let at = not_before(earlier(for_znodes, after_sync).min(sync_at));
+        let at = self.not_too_soon(earlier(for_znodes, after_sync)).min(sync_at);
         let known_now = at.max(oldest.since);
         let suffices = |(from, touched): &(Instant, Instant)| {
             self.suffices(*touched, known_now.max(*from), known_now)
@@ -489,6 +489,11 @@ impl SessionProof {
             || (is_urgent && until >= at + self.asks_ahead())
     }
 
+    /// This time, or later if the last check was just before.
+    fn not_too_soon(&self, at: Instant) -> Instant {
+        self.check_from.map_or(at, |from| at.max(from))
+    }
+
     /// So long before the end of the proof.
     fn before_end(&self, ahead: Duration) -> Instant {
         self.proven_until.checked_sub(ahead).unwrap_or(self.proven_until)
@@ -513,7 +518,7 @@ impl SessionProof {
         let since_last = self.timeout / CHECK_INTERVAL_MIN;
         let last = self.answered.last_sent().checked_add(since_last);
         let is_pinged = self.is_pinging || self.sync.is_some();
-        (latest, last.filter(|_| !is_pinged).map(|last| last.max(ping_at)))
+        (self.not_too_soon(latest), last.filter(|_| !is_pinged).map(|last| last.max(ping_at)))
     }
 
     /// A ping is sent.

@@ -179,8 +179,8 @@ impl SessionClient {
     /// Declares that something is held by an ephemeral znode of this session, until the returned
     /// [`Claim`] is dropped.
     ///
-    /// While there are claims, the client sends one multi of `check` operations over all claimed
-    /// znodes in each third of the session timeout. Its reply proves that the session lived, and a
+    /// While there are claims, the client sends a `sync` and one multi of `check` operations over all
+    /// claimed znodes in each third of the session timeout. Its reply proves that the session lived, and a
     /// znode that is missing marks its claim as [gone](Claim::is_gone).
     pub fn claim(&self, path: &str) -> Claim {
         self.claim_expecting(path, Expect::Any)

@@ -20,6 +20,7 @@
 mod closing;
 mod hand_over;
 mod holding;
+mod keep_alive;
 #[cfg(test)]
 mod opened;
 mod sasl;
@@ -173,11 +174,6 @@ pub(crate) struct Session {
     /// An answer came after which the client mostly waits for events.
     may_wait: bool,
 }
-
-/// The longest silence before a ping, as in ZooKeeper's client.
-const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
-/// The part of the session timeout by which a ping may be delayed because a proof is due soon.
-const PING_PUT_OFF_MAX: u32 = 12;
 
 /// The memory of so many wakers is kept between two batches of replies.
 const WAKERS_KEPT: usize = 256;
@@ -604,41 +600,6 @@ impl Session {
         };
         let queued = self.queued.front().map(|(_, until)| *until);
         phase.into_iter().chain(queued).chain(self.proof.suspension_read_due()).min()
-    }
-
-    /// Lets the server hear from the session.
-    fn keep_alive(&mut self, now: Instant) {
-        match self.proof.syncs_as_ping() {
-            true => self.send_sync(now),
-            false => self.send_ping(now),
-        }
-    }
-
-    fn send_ping(&mut self, now: Instant) {
-        let ping = Request::Session(zoolet_protocol::SessionRequest::Ping);
-        self.outgoing.push_back(encode_request(Xid::PING, &ping));
-        self.pings.push_back(now);
-        self.proof.handle_ping_sent();
-        self.last_sent = now;
-    }
-
-    /// When to ping, if the next request for the proof is sent at `proof`.
-    fn ping_at(&self, proof: Option<Instant>) -> Instant {
-        let at = self.last_sent + (self.timeout / 3).min(PING_INTERVAL_MAX);
-        // A request for the proof that is due soon replaces the ping.
-        match proof {
-            Some(proof) if proof < at + self.timeout / PING_PUT_OFF_MAX => at.max(proof),
-            _ => at,
-        }
-    }
-
-    fn silent_at(&self) -> Instant {
-        self.last_received + self.timeout * 2 / 3
-    }
-
-    /// When the client must take a session without a connection to be expired.
-    fn lost_at(&self) -> Option<Instant> {
-        (!self.id.is_none()).then(|| self.last_received + self.timeout)
     }
 
     /// The session has expired: the next handshake opens a new one.

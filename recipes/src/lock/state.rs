@@ -15,48 +15,53 @@
 //!
 //! An answered write proves it: the leader checks the session before it proposes the write, and
 //! answers when a quorum has agreed. The create of the znode is the first such write. While a
-//! client holds something, its session sends one multi in each third of the timeout `T`. The multi
-//! checks all znodes that are held, which is the cheapest request that needs a quorum. A refused
-//! multi is logged too and proves as much; if a znode is not there, its lock is lost at once. A
-//! lock that is held for less than `T/3` costs no request.
+//! client holds something, its session sends a `sync` and one multi in each third of the timeout
+//! `T`. The multi checks all znodes that are held, which is the cheapest request that needs a
+//! quorum. A refused multi is logged too and proves as much; if a znode is not there, its lock is
+//! lost at once. A lock that is held for less than a quarter of `T` costs no request.
 //!
 //! # How long a proof lasts
 //!
 //! The leader ends a session at the first tick after `T` has passed since it last heard from it,
 //! never before. A write that a follower forwards is checked, but does not count as hearing from
 //! it. What counts is a handshake, which the leader answers, and what the followers report: the
-//! leader pings them each half tick, and each answers with the sessions that it heard from. Both
-//! use one connection, in their order. So when a write that was sent at `w` is answered, the leader
+//! leader pings them each half tick, and each answers with the sessions that it heard from. All
+//! that two servers send to each other uses one connection, in its order.
+//!
+//! A leader that stands still, as in a long collection of garbage, pings nobody, while its
+//! followers go on to answer reads. So time alone does not tell what was reported. An earlier reply
+//! does: to a request that only the leader answers, a `sync` or a write, sent at `e`. When the
+//! leader handled it, its last ping was at most half a tick old, or overdue and about to be sent.
+//! The client has the reply, so the follower has that ping too. A write that is sent a little
+//! later, at `w`, reaches the leader after the follower's report. So when it is answered, the leader
 //! had heard from the session as of `s`: the sending of the last request or ping that the follower
-//! answered half a tick before `w`, or of the handshake, if that was later. The session lives at
+//! answered half a tick before `e`, or of the handshake, if that was later. The session lives at
 //! least until `s + T`.
 //!
 //! A client does not know the tick. A session timeout has at least two ticks, unless an
-//! administrator sets `minSessionTimeout` lower, so that half a tick is at most `T/4`. We take
-//! `T/3`, which leaves `T/12` for delays between leader and follower, and `T/100` for clocks that
-//! run at different speeds:
+//! administrator sets `minSessionTimeout` lower, so that half a tick is at most `T/4`. `T/24` is for
+//! the threads of a leader that goes on: one of them sends the ping that is overdue, while others
+//! handle requests. `T/100` is for clocks that run at different speeds:
 //!
 //! ```text
-//! proven_until = s + T - T/100,  s = the last sending that was answered before w - T/3
+//! proven_until = s + T - T/100,  s = the last sending that was answered before e - T/4,
+//!                                e = the last sending to the leader that was answered before w - T/24
 //! ```
 //!
-//! With a round trip `r`, one check follows another after `T/3 + r`, and each proves the session
-//! until `2T/3 - r` after it was sent: the next one is answered `T/3 - 3r` before the proof ends.
-//! From `r = T/9` on, a lock is `Suspect` now and then. The create and the first check after a wait
-//! may prove less: of a client that only pings, the last request that the leader knows of may be
-//! `2T/3` old, so that at least `T/3 - r` is left. The next check is sent `T/12` before that ends,
-//! and from `r = T/12` on the lock is `Suspect` for a moment. A program that needs more to be left
+//! With a round trip `r`, one check follows another after `T/3 + 2r`. Each proves the session until
+//! `2T/3 - 3r` after its reply, and the next one is answered `T/3 - 5r` before the proof ends. With
+//! a longer round trip the `sync` is sent sooner. Beyond `r = T/9` a lock is `Suspect` now and
+//! then. From `r = T/3` on, no proof lasts until its reply comes, and a lock that has to wait for
+//! one is not acquired.
+//!
+//! A client that has entered a line sends a `sync` in place of each ping, so that what it acquires
+//! after a wait is proved by the next write. Of such a client the last request that the leader knows
+//! of may be `2T/3` old, so that at least `7T/24 - r` is left. The next check is sent `T/12` before
+//! that ends. What a client acquires that has been idle since it connected, for longer than `T`, is
+//! proved by a check `T/24` after the create. A program that needs more to be left
 //! ([`proven_ahead`](crate::client::Builder::proven_ahead), at most `T/6`) has the check sent that
 //! much sooner, but not before the leader knows of a later request, since it would prove nothing
-//! more. So `T/6` is left up to `r = T/20` from one check to the next, and up to `r = T/40` after a
-//! wait, where a second check may follow the first after `T/12`.
-//!
-//! The reckoning assumes that the leader does not stand still. One that does pings nobody, so that it
-//! hears of no session while its followers answer reads. A write that waits for it is answered when it
-//! goes on, and is reckoned as if the followers had reported meanwhile. They report at once then. But if
-//! that report is lost, because the follower is cut off, the leader ends the session by what it knew
-//! before it stood still, which can be up to half of `T` before `proven_until`. `T/12` covers shorter
-//! stops.
+//! more.
 //!
 //! Where `minSessionTimeout` is below one and a half ticks, none of this holds: leave it at two
 //! ticks. Where observers connect to followers (`observerMasterPort`), a request reaches the leader
@@ -79,16 +84,14 @@
 /// Whether a lock is held, as far as is known at this moment.
 ///
 /// `state()` and `lost()` of every guard, [`Guard::run`](crate::Guard::run) and the leader recipes
-/// follow it. While a client holds something, the server has to prove once in a third of the
+/// follow it. While a client holds something, the server has to prove about once in a third of the
 /// session timeout that the session lives and the znodes are there, by a request that a quorum of
 /// the servers must agree to. Each proof lasts for about two thirds of the timeout, so that another
 /// client can hold the lock only after this one is `Suspect`: see
 /// [`Client::session_valid_until`](crate::client::Client::session_valid_until). This requires that
 /// the `minSessionTimeout` of an ensemble is two ticks or more, as it is by default, and that the
 /// session timeout is three ticks or more where observers connect to followers
-/// (`observerMasterPort`). It is also wrong if the leader stands still for longer than a twelfth of the
-/// session timeout and the follower of this client is cut off from it right after. The comment at the
-/// head of this enum's source file has the calculation.
+/// (`observerMasterPort`). The comment at the head of this enum's source file has the calculation.
 ///
 /// The state is true for a moment only: a program that checks it and acts later may be too late.
 /// What must not happen twice must be bound to the lock by the server

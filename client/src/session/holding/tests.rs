@@ -249,6 +249,26 @@ fn one_check_follows_another_before_half_of_its_proof_is_over() {
 }
 
 #[test]
+fn a_claim_stays_proved_up_to_a_round_trip_of_a_ninth_of_the_timeout() {
+    for part in [1_000, 100, 40, 20, 9] {
+        let (start, round_trip) = (now(), TIMEOUT / part);
+        let mut session = session(start);
+        let (_id, _claimed) = session.claim(SESSION, "/a".into(), Expect::Any, start);
+        let mut at = start;
+        while at < after(start, 240_000) {
+            let (op, sent) = next(&mut session, at);
+            at = sent + round_trip;
+            let left = session.proven_until().checked_duration_since(at);
+            assert!(
+                left.is_some(),
+                "the proof ends before the reply, with a round trip of {round_trip:?}"
+            );
+            answer(&mut session, op, at);
+        }
+    }
+}
+
+#[test]
 fn a_leader_that_answers_late_proves_the_session_all_the_same() {
     for part in [6, 5, 4, 3] {
         let (start, round_trip) = (now(), TIMEOUT * 39 / 40 / part);

@@ -1,6 +1,6 @@
 //! The leader stands still, as during a long garbage collection, while a follower goes on to answer
 //! reads. When the leader goes on it answers what has waited for it, but does not hear from the
-//! follower any more. It ends the follower's sessions by what it knew before.
+//! follower, which is cut off at once. It ends the follower's sessions by what it knew before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +62,8 @@ pub(crate) fn nobody_holds_beside_another(ensemble: &Ensemble, meanwhile: Meanwh
         let path = format!("/standstill-{meanwhile:?}");
         let (lock, data) = (format!("{path}/lock"), format!("{path}/data"));
         holder.create(&data).parents(zoolet_client::Parents::Persistent).await?;
+        // Then the lock takes one write.
+        holder.create(&lock).await?;
         let _reading = read_on(&holder, &data);
 
         let held = match meanwhile {
@@ -80,11 +82,12 @@ pub(crate) fn nobody_holds_beside_another(ensemble: &Ensemble, meanwhile: Meanwh
         standstill.1.mute(follower);
         standstill.0.go_on()?;
         soon("the reply to what was written", written).await??;
+        standstill.1.cut_off(follower);
 
         let next = tokio::spawn(acquire(heir.clone(), lock));
         let together = watch(&holding, &next).await?;
         drop(standstill);
-        soon("the lock of the other", next).await???;
+        soon("the lock of the other", next).await???.release().await?;
         close([holder, heir]).await;
         match together.is_zero() {
             true => Ok(()),
