@@ -275,7 +275,9 @@ impl EnsembleServer {
         self.faults().connections()
     }
 
-    /// Freezes it, as if its process were stopped by a signal, until [`EnsembleServer::thaw`].
+    /// Freezes it, as if its process were stopped by a signal, until [`EnsembleServer::thaw`]. A leader
+    /// that is frozen does not ask its followers which sessions they have heard from. It does so a
+    /// moment after it goes on, when it has handled what arrived meanwhile.
     ///
     /// # Errors
     ///
