@@ -224,7 +224,9 @@ impl Client {
     /// It is reckoned from the last write that was answered: a read proves nothing where there may
     /// be several servers. While there is a [`Claim`](recipe::Claim), as of a recipe's lock, the
     /// client renews the proof in time; otherwise the moment may pass, and nothing follows from
-    /// that. The reckoning assumes that the machine is not suspended from now on.
+    /// that. The reckoning assumes that the machine is not suspended from now on, and that a leader of
+    /// an ensemble that has stood still gets its overdue ping to the followers within 1/24 of the
+    /// session timeout of its next reply.
     #[must_use]
     pub fn session_valid_until(&self) -> tokio::time::Instant {
         self.shared().inspect(Session::proven_until)

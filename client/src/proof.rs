@@ -148,6 +148,8 @@ pub(crate) struct SessionProof {
     checked_at: Option<Instant>,
     /// The next check is not sent before this.
     check_from: Option<Instant>,
+    /// The last check was answered and proved nothing: nothing is sent before this.
+    retry_from: Option<Instant>,
     /// A check ended before all claims were checked: the rest is checked then.
     recheck_at: Option<Instant>,
     /// A check is in flight.
@@ -190,6 +192,7 @@ impl SessionProof {
             last_checked: 0,
             checked_at: None,
             check_from: None,
+            retry_from: None,
             recheck_at: None,
             is_checking: false,
             sync: None,
@@ -307,7 +310,7 @@ impl SessionProof {
 
     fn forget_requests(&mut self) {
         (self.is_checking, self.is_pinging, self.sync) = (false, false, None);
-        self.recheck_at = None;
+        (self.recheck_at, self.retry_from) = (None, None);
     }
 
     /// The session has expired, and all claims with it.
@@ -442,6 +445,12 @@ impl SessionProof {
     /// What the proof needs next, and when to send it; `None` while the reply to that is awaited, or
     /// nothing is claimed.
     pub(crate) fn next_request(&self) -> Option<(Instant, ProofRequest)> {
+        let (at, request) = self.next_request_at_once()?;
+        Some((self.retry_from.map_or(at, |from| at.max(from)), request))
+    }
+
+    /// As [`SessionProof::next_request`], as if the last check had proved something.
+    fn next_request_at_once(&self) -> Option<(Instant, ProofRequest)> {
         if self.is_checking || self.is_read_only {
             return None;
         }
@@ -576,6 +585,7 @@ impl SessionProof {
         (self.is_checking, self.has_answer) = (false, true);
         self.checked_at = Some(now);
         self.check_from = Some(now + self.timeout / CHECK_INTERVAL_MIN);
+        self.retry_from = self.check_from;
         let Some(results) = results else { return };
         let refusal = results.iter().zip(ids).find_map(|(result, id)| match result {
             MultiResult::Error(ErrorCode::OK) => None,
@@ -604,6 +614,7 @@ impl SessionProof {
             }
             None => {}
         }
+        self.retry_from = None;
         self.prove(sent, now);
         self.handle_answer_of_leader(sent, now);
     }
@@ -611,7 +622,7 @@ impl SessionProof {
     /// A check ended at this claim: those behind it were not checked, and are at once.
     fn check_those_behind(&mut self, id: ClaimId, now: Instant) {
         self.last_checked = id;
-        self.recheck_at = Some(now);
+        self.recheck_at = (!self.claims.is_empty()).then_some(now);
     }
 }
 

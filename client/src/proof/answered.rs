@@ -11,7 +11,9 @@
 //!   included. Its report is on the way to the leader before any later request of the client.
 //!
 //! So of a write that is sent [`PING_WITHIN`] after the reply to such a request, the leader hears
-//! after the report of all that was answered half a tick before that request was sent.
+//! after the report of all that was answered half a tick before that request was sent. That is
+//! certain if the ping was sent before the reply. One that was overdue must reach the follower
+//! within [`PING_WITHIN`] of the reply.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -123,9 +125,12 @@ impl Answered {
         self.touches.back().map_or(self.handshake, |touch| touch.sent)
     }
 
-    /// How long the leader took to answer the last time.
+    /// How long the leader took to answer the last time; at most the session timeout, as what was sent
+    /// before the machine was suspended looks older than it is.
     pub(super) fn round_trip_of_leader(&self) -> Duration {
-        self.by_leader.back().map_or(Duration::ZERO, |reply| reply.answered - reply.sent)
+        let last = self.by_leader.back();
+        let taken = last.map_or(Duration::ZERO, |reply| reply.answered - reply.sent);
+        taken.min(self.timeout)
     }
 
     /// The writes that prove something without another `sync`: from when on each does, and when the

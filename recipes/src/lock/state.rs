@@ -48,11 +48,16 @@
 //!                                e = the last sending to the leader that was answered before w - T/24
 //! ```
 //!
+//! What this assumes of a leader that goes on after it stood still: its overdue ping reaches the
+//! follower within `T/24` of the first reply. If the ping is lost and sent again later, or the leader
+//! stands still again before it pings, and the follower is cut off then before it reports, the
+//! proof may last too long.
+//!
 //! With a round trip `r`, one check follows another after `T/3 + 2r`. Each proves the session until
 //! `2T/3 - 3r` after its reply, and the next one is answered `T/3 - 5r` before the proof ends. With
-//! a longer round trip the `sync` is sent sooner. Beyond `r = T/9` a lock is `Suspect` now and
-//! then. From `r = T/3` on, no proof lasts until its reply comes, and a lock that has to wait for
-//! one is not acquired.
+//! a longer round trip the `sync` is sent sooner. Up to `r = T/9` the lock stays held; beyond `T/8` it
+//! is `Suspect` for a good part of the time. From `r = T/3` on, no proof lasts until its reply comes,
+//! and a lock that has to wait for one is not acquired.
 //!
 //! A client that has entered a line sends a `sync` in place of each ping, so that what it acquires
 //! after a wait is proved by the next write. Of such a client the last request that the leader knows
@@ -63,10 +68,9 @@
 //! much sooner, but not before the leader knows of a later request, since it would prove nothing
 //! more.
 //!
-//! Where `minSessionTimeout` is below one and a half ticks, none of this holds: leave it at two
-//! ticks. Where observers connect to followers (`observerMasterPort`), a request reaches the leader
-//! over two such links, in one tick: choose a session timeout of at least three ticks there, and of
-//! four to leave `T/12` for delays. A new leader gives each session its whole timeout again: the
+//! Where `minSessionTimeout` is below two ticks, none of this holds. Where observers connect to followers (`observerMasterPort`), a request reaches the leader
+//! over two such links, in one tick and the delay between the two servers: choose a session timeout
+//! of more than four ticks there, and of six to leave `T/12` for that delay. A new leader gives each session its whole timeout again: the
 //! one with which the session was created. So `T` is the shortest timeout that a server has granted
 //! to the session.
 //!
@@ -90,8 +94,9 @@
 /// client can hold the lock only after this one is `Suspect`: see
 /// [`Client::session_valid_until`](crate::client::Client::session_valid_until). This requires that
 /// the `minSessionTimeout` of an ensemble is two ticks or more, as it is by default, and that the
-/// session timeout is three ticks or more where observers connect to followers
-/// (`observerMasterPort`). The comment at the head of this enum's source file has the calculation.
+/// session timeout is more than four ticks where observers connect to followers
+/// (`observerMasterPort`). A leader that has stood still must ping its followers within 1/24 of the
+/// session timeout of its next reply, and not stand still again before. The comment at the head of this enum's source file has the calculation.
 ///
 /// The state is true for a moment only: a program that checks it and acts later may be too late.
 /// What must not happen twice must be bound to the lock by the server

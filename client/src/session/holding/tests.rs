@@ -269,6 +269,27 @@ fn a_claim_stays_proved_up_to_a_round_trip_of_a_ninth_of_the_timeout() {
 }
 
 #[test]
+fn a_check_that_proves_nothing_is_not_repeated_at_once() {
+    let start = now();
+    let mut session = session(start);
+    let (_id, _claimed) = session.claim(SESSION, "/a".into(), Expect::Any, start);
+    let (mut at, mut requests) = (start, 0);
+    while at < start + 10 * TIMEOUT {
+        let (op, sent) = next(&mut session, at);
+        (at, requests) = (after(sent, 1), requests + 1);
+        if op != OpCode::MULTI || at < start + 3 * TIMEOUT {
+            answer(&mut session, op, at);
+            continue;
+        }
+        let frame = session.poll_transmit().expect("it is sent");
+        let (header, _) = decode_request(&frame).expect("it is legal");
+        // As a server that has too much to do.
+        super::super::opened::answer(&mut session, header.xid, ErrorCode::THROTTLED_OP, at);
+    }
+    assert!(requests < 10 * 30, "{requests} in ten session timeouts");
+}
+
+#[test]
 fn a_leader_that_answers_late_proves_the_session_all_the_same() {
     for part in [6, 5, 4, 3] {
         let (start, round_trip) = (now(), TIMEOUT * 39 / 40 / part);
