@@ -148,7 +148,7 @@ pub(crate) struct SessionProof {
     checked_at: Option<Instant>,
     /// The next check is not sent before this.
     check_from: Option<Instant>,
-    /// The last check was answered and proved nothing: nothing is sent before this.
+    /// The last check was answered and proved nothing new: nothing is sent before this.
     retry_from: Option<Instant>,
     /// A check ended before all claims were checked: the rest is checked then.
     recheck_at: Option<Instant>,
@@ -446,7 +446,8 @@ impl SessionProof {
     /// nothing is claimed.
     pub(crate) fn next_request(&self) -> Option<(Instant, ProofRequest)> {
         let (at, request) = self.next_request_at_once()?;
-        Some((self.retry_from.map_or(at, |from| at.max(from)), request))
+        let retry_from = self.retry_from.filter(|_| self.recheck_at.is_none());
+        Some((retry_from.map_or(at, |from| at.max(from)), request))
     }
 
     /// As [`SessionProof::next_request`], as if the last check had proved something.
@@ -614,8 +615,13 @@ impl SessionProof {
             }
             None => {}
         }
-        self.retry_from = None;
+        let before = self.proven_until;
+        // Also where another write was sent just before.
+        self.reckoned_from = None;
         self.prove(sent, now);
+        if self.proven_until > before {
+            self.retry_from = None;
+        }
         self.handle_answer_of_leader(sent, now);
     }
 

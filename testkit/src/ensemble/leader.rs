@@ -31,7 +31,8 @@ impl State {
             LatePing::Missed if !is_frozen => {
                 self.late_ping = LatePing::DueAt(self.now + LATE_PING_DELAY);
             }
-            LatePing::DueAt(at) if at <= self.now && !is_frozen => self.ping(),
+            LatePing::DueAt(_) if is_frozen => self.late_ping = LatePing::Missed,
+            LatePing::DueAt(at) if at <= self.now => self.ping(),
             _ => {}
         }
     }
