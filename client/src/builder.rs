@@ -139,7 +139,7 @@ impl Builder {
     /// The client proves the session so early that this much is left when the reply comes, as long
     /// as a round trip takes no more than a fortieth of the session timeout. After a long wait a
     /// recipe's `acquire` returns the lock only when this much is left. It still costs two requests
-    /// in a third of the session timeout, and two to four more after a lock was waited for.
+    /// in a third of the session timeout, and a few more after a lock was waited for.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), zoolet_client::Error> {

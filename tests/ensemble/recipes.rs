@@ -123,6 +123,22 @@ fn read_on(client: &Client) -> JoinSet<()> {
     reading
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_stands_still_twice_in_a_row_lets_time_pass() {
+    let ensemble = TestEnsemble::builder().sync_limit(100).start().await.unwrap();
+    for _ in 0..2 {
+        ensemble.server(0).freeze().unwrap();
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        ensemble.server(0).thaw();
+        // It has not pinged its followers yet.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(ensemble.leader(), Some(0));
+    ensemble.connect_to(1).await.unwrap().create("/a").await.unwrap();
+    ensemble.check().unwrap();
+}
+
 /// What is done while the leader stands still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meanwhile {

@@ -7,13 +7,13 @@
 //!
 //! - The leader answers a `sync` or a write at a moment between its sending and its reply. Its last
 //!   ping before that is not older than half a tick, or is overdue and follows at once.
-//! - The client has the reply, so the follower has all that the leader had sent before, that ping
-//!   included. Its report is on the way to the leader before any later request of the client.
+//! - The client has the reply, so the follower has all that the leader had sent before it. A ping
+//!   that was overdue is assumed to arrive within [`PING_WITHIN`] of the reply.
+//! - The follower's answer to the ping, which reports the sessions, is on the way to the leader before
+//!   any later request of the client.
 //!
-//! So of a write that is sent [`PING_WITHIN`] after the reply to such a request, the leader hears
-//! after the report of all that was answered half a tick before that request was sent. That is
-//! certain if the ping was sent before the reply. One that was overdue must reach the follower
-//! within [`PING_WITHIN`] of the reply.
+//! So when the leader handles a write that was sent [`PING_WITHIN`] after the reply to such a request,
+//! it has heard of all that was answered half a tick before that request was sent.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,8 +25,8 @@ use crate::limits::{LEADER_REPLIES_MAX, TOUCHES_MAX};
 /// The part of the session timeout that half a tick is at most. A timeout has at least two ticks,
 /// unless an administrator sets `minSessionTimeout` lower.
 pub(super) const HALF_TICK: u32 = 4;
-/// The part of the session timeout within which a leader sends a ping that is overdue: it has
-/// answered other requests already, so that only its threads take their turns.
+/// The part of the session timeout within which a ping that is overdue reaches the follower after the
+/// reply to another request: the leader runs, so that only its threads take their turns.
 pub(super) const PING_WITHIN: u32 = 24;
 /// Answered requests are remembered if they are at least this part of the session timeout apart.
 const TOUCH_PRECISION: u32 = 32;

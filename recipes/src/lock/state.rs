@@ -32,8 +32,9 @@
 //! followers go on to answer reads. So time alone does not tell what was reported. An earlier reply
 //! does: to a request that only the leader answers, a `sync` or a write, sent at `e`. When the
 //! leader handled it, its last ping was at most half a tick old, or overdue and about to be sent.
-//! The client has the reply, so the follower has that ping too. A write that is sent a little
-//! later, at `w`, reaches the leader after the follower's report. So when it is answered, the leader
+//! The client has the reply, so the follower has what the leader sent before it, and has the overdue
+//! ping a little later. A write that is sent then, at `w`, reaches the leader after the follower's
+//! report. So when it is answered, the leader
 //! had heard from the session as of `s`: the sending of the last request or ping that the follower
 //! answered half a tick before `e`, or of the handshake, if that was later. The session lives at
 //! least until `s + T`.

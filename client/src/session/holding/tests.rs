@@ -290,6 +290,74 @@ fn a_check_that_proves_nothing_is_not_repeated_at_once() {
 }
 
 #[test]
+fn a_check_beside_another_write_is_not_repeated_at_once() {
+    let start = now();
+    let mut session = session(start);
+    let (_id, _claimed) = session.claim(SESSION, "/a".into(), Expect::Any, start);
+    let (mut at, mut requests) = (start, 0);
+    while at < start + 10 * TIMEOUT && requests < 1_000 {
+        let (op, sent) = next(&mut session, at);
+        (at, requests) = (sent, requests + 1);
+        if op == OpCode::MULTI {
+            // A write that proves less, since it was sent too soon after the last reply of the leader.
+            session.proof.prove(sent - TIMEOUT / 100, at);
+        }
+        answer(&mut session, op, at);
+    }
+    assert!(requests < 10 * 30, "{requests} in ten session timeouts");
+}
+
+/// Lets a client that holds nothing keep its session alive until this time.
+fn keep_alive(session: &mut Session, from: Instant, until: Instant) {
+    let mut at = from;
+    while session.poll_timeout().expect("it pings") < until {
+        let (op, sent) = next(session, at);
+        at = after(sent, 10);
+        answer(session, op, at);
+    }
+}
+
+/// A write of a client, and the claim of what it created.
+fn create(session: &mut Session, sent: Instant) {
+    session.proof.prove(sent, after(sent, 10));
+    session.proof.handle_answer_of_leader(sent, after(sent, 10));
+    session.proof.handle_answer(sent, after(sent, 10));
+}
+
+#[test]
+fn the_first_claim_of_an_idle_client_is_proved_by_a_check_soon_after() {
+    for ms in (60_000..72_000).step_by(500) {
+        let start = now();
+        let (mut session, sent) = (session(start), after(start, ms));
+        keep_alive(&mut session, start, sent);
+        create(&mut session, sent);
+        let mut at = after(sent, 20);
+        let (_id, _claimed) = session.claim(SESSION, "/a".into(), Expect::Any, at);
+        while !session.is_proven(SESSION, at) {
+            let (op, sent) = next(&mut session, at);
+            at = after(sent, 10);
+            answer(&mut session, op, at);
+        }
+        let taken = at - sent;
+        assert!(taken <= TIMEOUT / 24 + Duration::from_millis(30), "{taken:?} after {ms} ms");
+    }
+}
+
+#[test]
+fn a_write_of_a_client_that_expects_claims_proves_its_session() {
+    for ms in (60_000..72_000).step_by(500) {
+        let start = now();
+        let (mut session, sent) = (session(start), after(start, ms));
+        session.expect_claims();
+        keep_alive(&mut session, start, sent);
+        create(&mut session, sent);
+        let left = session.proven_until().checked_duration_since(after(sent, 10));
+        let least = TIMEOUT * 7 / 24 - TIMEOUT / 100 - Duration::from_millis(50);
+        assert!(left >= Some(least), "{left:?} is left after {ms} ms");
+    }
+}
+
+#[test]
 fn a_leader_that_answers_late_proves_the_session_all_the_same() {
     for part in [6, 5, 4, 3] {
         let (start, round_trip) = (now(), TIMEOUT * 39 / 40 / part);
