@@ -51,7 +51,9 @@ impl ConnectOptions {
     pub(crate) fn builder(&self, connection_timeout: Duration) -> Result<Builder, SecurityError> {
         let builder = Client::builder()
             .session_timeout(self.session_timeout)
-            .connection_timeout(connection_timeout);
+            .connection_timeout(connection_timeout)
+            // The server's limit counts, which nobody is to give a second time here.
+            .jute_max_buffer(usize::MAX);
         let builder = match self.tls.load()? {
             Some(tls) => builder.tls(tls),
             None => builder,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use bytestring::ByteString;
 use tokio::runtime::Handle;
+use zoolet_protocol::limits::FRAME_BYTES_MAX_DEFAULT;
 use zoolet_protocol::{Acl, ConnectTarget, Dial};
 
 use crate::clock::{SuspensionClock, now};
@@ -15,6 +16,7 @@ use crate::defaults::Defaults;
 use crate::driver::{self, Shared};
 use crate::error::Error;
 use crate::hosts::Hosts;
+use crate::limits::TIME_LIMIT_MAX;
 use crate::random::Random;
 use crate::retry::RetryPolicy;
 use crate::root::Root;
@@ -71,6 +73,7 @@ impl Builder {
             timeout: SESSION_TIMEOUT,
             read_only: false,
             connection_timeout: CONNECTION_TIMEOUT,
+            jute_max_buffer: FRAME_BYTES_MAX_DEFAULT,
             attempt: CONNECTION_TIMEOUT,
             proven_ahead: Duration::ZERO,
             suspension: SuspensionClock::default(),
@@ -92,14 +95,32 @@ impl Builder {
     /// The session timeout to ask for; a minute by default, as in Curator. The server may grant
     /// less or more: [`Client::session_timeout`].
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = timeout;
+        self.options.timeout = timeout.min(TIME_LIMIT_MAX);
         self
     }
 
     /// How long to wait for the first connection, and how long each request waits for a connection
     /// before it fails with [`Error::NotSent`]. Fifteen seconds by default, as in Curator.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
-        self.options.connection_timeout = timeout;
+        self.options.connection_timeout = timeout.min(TIME_LIMIT_MAX);
+        self
+    }
+
+    /// The most bytes of a request; 1,048,575 by default, as the servers' `jute.maxbuffer`. A longer
+    /// request fails with [`Error::TooLong`] and is not sent: a server closes the connection at a
+    /// request that is longer than its own `jute.maxbuffer`. So raise both together.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zoolet_client::Error> {
+    /// use zoolet_client::Client;
+    ///
+    /// let client = Client::builder().jute_max_buffer(4 << 20).connect("localhost:2181").await?;
+    /// # drop(client);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn jute_max_buffer(mut self, bytes: usize) -> Self {
+        self.options.jute_max_buffer = bytes;
         self
     }
 

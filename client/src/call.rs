@@ -19,6 +19,8 @@ pub(crate) enum Outcome {
     ConnectionLoss,
     /// The request was never sent.
     NotSent,
+    /// The request was never sent: it has more bytes than a server takes.
+    TooLong { bytes: usize, limit: usize },
     /// The session in which it was to be sent has expired. It was not sent, or its reply did not
     /// come.
     SessionExpired,

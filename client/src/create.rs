@@ -89,7 +89,7 @@ impl Client {
     /// [`NO_CHILDREN_FOR_EPHEMERALS`](ErrorCode::NO_CHILDREN_FOR_EPHEMERALS) below an ephemeral.
     ///
     /// A server ends the connection at a request that is longer than its `jute.maxbuffer`,
-    /// 1,048,575 bytes by default: the request fails with [`Error::ConnectionLoss`].
+    /// 1,048,575 bytes by default: the request fails with [`Error::TooLong`].
     pub fn create(&self, path: &str) -> Create {
         Create {
             client: self.clone(),

@@ -2,7 +2,7 @@
 //!
 //! The caller of a request sends it on its own thread. Over a local transport the reply is there
 //! when that returns, and no task is involved. An event is received on the thread that causes it
-//! ([`Shared::receive`]), so that it wakes only the task that waits for it. The task of this module
+//! ([`Shared::receive`]), so that it wakes only the task that waits for it. The driver task ([`drive`])
 //! dials, reads from sockets, and calls [`Session::handle_timeout`].
 //!
 //! Over a socket, when one read brought many replies, the requests that follow are held back until
@@ -15,22 +15,24 @@
 //! one change are woken in the order in which they began to wait ([`Publisher`]), so that a run in
 //! process is repeatable.
 
+mod task;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+
+pub(crate) use self::task::drive;
 
 use futures_task::{ArcWake, waker_ref};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use zoolet_protocol::{Dial, Received, Transport, Xid};
+use zoolet_protocol::{Received, Transport, Xid};
 
-use super::call::Outcome;
 use super::clock::{self, Instant, now};
-use super::connecting::{ConnectError, Failure, Failures, PERHAPS_TOO_MANY};
+use super::connecting::Failure;
 use super::frames::Frames;
 use super::proof::Servers;
 use super::random::Random;
@@ -45,6 +47,8 @@ pub(crate) struct Shared {
     /// A thread found the lock taken: its owner receives from the transport when it releases the
     /// lock.
     must_receive: AtomicBool,
+    /// The most bytes of a request.
+    pub(crate) jute_max_buffer: usize,
     /// How many connections the session has had, which it counts.
     connections: Arc<AtomicU64>,
     /// Wakes the driver task: the connection was lost, or the client was closed.
@@ -73,6 +77,8 @@ struct Inner {
     server: Option<Waker>,
     /// The driver task, where it is to be woken once the lock is released.
     woken: Option<Waker>,
+    /// Those who wait for a [failure](Shared::failure) are to be woken then.
+    has_failed: bool,
 }
 
 /// Whether requests are written by the driver task and not by their callers.
@@ -102,16 +108,6 @@ const WAITING_MAX: usize = 32;
 /// beside it.
 const WAITING_BYTES_MAX: usize = 1 << 10;
 
-/// While the server serves reads only, the pause before another server is asked whether it serves
-/// writes, at first and at most, and how long it has to answer: as in ZooKeeper's client.
-const SEARCH_PAUSE: Duration = Duration::from_millis(100);
-const SEARCH_PAUSE_MAX: Duration = Duration::from_secs(60);
-const SEARCH_WITHIN: Duration = Duration::from_secs(1);
-
-/// The pause after a failed attempt to connect, at first and at most.
-const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
-const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
-
 impl ArcWake for Shared {
     fn wake_by_ref(shared: &Arc<Self>) {
         shared.receive();
@@ -126,6 +122,7 @@ impl Shared {
         task_gate: Option<Arc<dyn TaskGate>>,
     ) -> Arc<Self> {
         Arc::new(Self {
+            jute_max_buffer: session.jute_max_buffer(),
             connections: Arc::clone(session.connections()),
             inner: Mutex::new(Inner {
                 session,
@@ -136,6 +133,7 @@ impl Shared {
                 own_writes: 0,
                 server: None,
                 woken: None,
+                has_failed: false,
             }),
             must_receive: AtomicBool::new(false),
             changed: Notify::new(),
@@ -270,7 +268,8 @@ impl Shared {
         if let Err(gone) = result {
             match gone {
                 Gone::ConnectionFault(ConnectionFault::AuthFailed) => {
-                    self.failure.send_replace(Some(Failure::auth_failed()));
+                    self.failure.replace(Some(Failure::auth_failed()));
+                    inner.has_failed = true;
                 }
                 Gone::ConnectionFault(broken) => tracing::debug!("connection given up: {broken}"),
                 Gone::Closed => tracing::debug!("connection closed by the server"),
@@ -300,16 +299,30 @@ impl Shared {
     }
 
     fn release(&self, mut inner: MutexGuard<'_, Inner>) {
+        let mut has_new_state = false;
         while let Some(state) = inner.session.poll_state() {
-            // Sent under the lock, so that the states keep their order.
-            self.state.send_replace(Some(state));
+            // Under the lock, so that the states keep their order.
+            self.state.replace(Some(state));
+            has_new_state = true;
         }
-        if inner.session.take_proof_change() {
-            self.proof.send_replace(());
+        let has_new_proof = inner.session.take_proof_change();
+        if has_new_proof {
+            self.proof.replace(());
         }
         let (others, last) = inner.session.poll_wakers();
         let driver = inner.woken.take();
+        let has_failed = std::mem::take(&mut inner.has_failed);
         drop(inner);
+        // A waker may call the client.
+        if has_failed {
+            self.failure.wake();
+        }
+        if has_new_state {
+            self.state.wake();
+        }
+        if has_new_proof {
+            self.proof.wake();
+        }
         others.into_iter().for_each(Waker::wake);
         if let Some(last) = last {
             last.wake();
@@ -512,178 +525,4 @@ impl Inner {
 /// Whether a frame from a server is an event. Of the reply to the handshake it does not matter.
 fn is_event(frame: &[u8]) -> bool {
     frame.starts_with(&Xid::EVENT.0.to_be_bytes())
-}
-
-/// Keeps the session connected until the client is closed, or the server in this process has ended.
-pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
-    let mut delay = RECONNECT_PAUSE;
-    let mut failures = Failures::default();
-    while !shared.inspect(Session::is_closed) {
-        let before = now();
-        match connect_once(&shared, &*dialer).await {
-            None => return,
-            Some(Ok(())) => {
-                failures = Failures::default();
-                if now() > before + delay {
-                    delay = RECONNECT_PAUSE;
-                }
-            }
-            Some(Err(cause)) => {
-                tell(&cause, &failures);
-                let failure = failures.record(cause, dialer.servers(), dialer.is_gone());
-                shared.failure.send_replace(Some(failure));
-            }
-        }
-        if dialer.is_gone() {
-            tracing::debug!("the server in this process is gone, and the session with it");
-            return shared.with(|session, _now| session.end(Outcome::Closed));
-        }
-        // Jitter spreads the clients of a server that was restarted.
-        let pause = delay.mul_f64(0.5 + shared.random.fraction() / 2.0);
-        delay = (delay * 2).min(RECONNECT_PAUSE_MAX);
-        if while_keeping_time(&shared, tokio::time::sleep(pause)).await.is_none() {
-            return;
-        }
-    }
-}
-
-/// Logs a failed attempt to connect. One that someone must do something about is a warning, once in a
-/// row of them.
-fn tell(cause: &ConnectError, before: &Failures) {
-    match cause {
-        ConnectError::Tls(_) if !before.are_lasting() => tracing::warn!("cannot connect: {cause}"),
-        _ => tracing::debug!("cannot connect: {cause}"),
-    }
-}
-
-/// Waits until another server serves writes, while the current one serves reads only.
-async fn find_read_write(shared: &Shared, dialer: &dyn Dial) {
-    let mut states = shared.state.subscribe();
-    // A connection does not change from one to the other.
-    if states.wait_for(|state| *state == Some(ConnectionState::ReadOnly)).await.is_err() {
-        return std::future::pending().await;
-    }
-    let mut pause = SEARCH_PAUSE;
-    loop {
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(SEARCH_PAUSE_MAX);
-        let searched = tokio::time::timeout(SEARCH_WITHIN, dialer.find_read_write()).await;
-        if searched.unwrap_or(false) {
-            return;
-        }
-    }
-}
-
-/// Connects to the next server and serves the connection until it is lost. An error if no session
-/// was opened over it, and `None` if the client was closed meanwhile.
-async fn connect_once(shared: &Arc<Shared>, dialer: &dyn Dial) -> Option<Result<(), ConnectError>> {
-    let attempt = shared.inspect(Session::attempt);
-    let dialed = while_keeping_time(shared, tokio::time::timeout(attempt, dialer.dial())).await?;
-    let transport = match dialed {
-        Ok(Ok(transport)) => transport,
-        Ok(Err(error)) => return Some(Err(error.into())),
-        Err(_) => return Some(Err(ConnectError::unanswered(attempt))),
-    };
-    let (before, start) = (shared.connection_count(), now());
-    shared.attach(transport);
-    tokio::select! {
-        biased;
-        () = serve(shared) => {}
-        () = find_read_write(shared, dialer) => shared.disconnect(),
-    }
-    Some(if shared.connection_count() > before {
-        Ok(())
-    } else if now() >= start + attempt {
-        let text = format!("a server was connected to and opened no session within {attempt:?}");
-        Err(ConnectError::TimedOut(text))
-    } else if let Some(fault) = shared.inner.lock().fault.take() {
-        Err(fault.into())
-    } else {
-        let text = "the connection ended before a session was opened; is it a ZooKeeper server?";
-        Err(ConnectError::Closed(format!("{text} {PERHAPS_TOO_MANY}")))
-    })
-}
-
-/// Waits for `future`, and handles the timeouts of the session meanwhile. `None` if the client is
-/// closed.
-async fn while_keeping_time<T>(shared: &Arc<Shared>, future: impl Future<Output = T>) -> Option<T> {
-    tokio::pin!(future);
-    loop {
-        if shared.inspect(Session::is_closed) {
-            return None;
-        }
-        tokio::select! {
-            biased;
-            result = &mut future => return Some(result),
-            () = shared.changed.notified() => {}
-            () = until(shared.sleep_until()) => shared.handle_timeout(),
-        }
-    }
-}
-
-/// Serves a connection until it is lost.
-async fn serve(shared: &Arc<Shared>) {
-    let _serves = Serving(shared);
-    while shared.is_connected() {
-        let due = shared.sleep_until();
-        let is_held_back = tokio::select! {
-            biased;
-            is_held_back =
-                std::future::poll_fn(|context| shared.poll_exchange(due, context)) => is_held_back,
-            () = shared.changed.notified() => false,
-            () = until(due) => {
-                shared.handle_timeout();
-                false
-            }
-        };
-        if is_held_back {
-            let _sends = HeldBackRequests(shared);
-            after_ready_tasks().await;
-        }
-    }
-}
-
-/// Sends the requests that are held back when it is dropped, also when the runtime ends: the last
-/// request may be the release of a lock.
-struct HeldBackRequests<'a>(&'a Arc<Shared>);
-
-impl Drop for HeldBackRequests<'_> {
-    fn drop(&mut self) {
-        self.0.send_held_back();
-    }
-}
-
-/// When it is dropped the driver task serves no connection any more, and callers write their requests
-/// themselves. It sends those that are held back: see [`HeldBackRequests`].
-struct Serving<'a>(&'a Arc<Shared>);
-
-impl Drop for Serving<'_> {
-    fn drop(&mut self) {
-        let server = self.0.inner.lock().server.take();
-        // Not under the lock.
-        drop(server);
-        self.0.send_held_back();
-    }
-}
-
-/// Returns once the tasks that were ready to run have run. Unlike
-/// [`yield_now`](tokio::task::yield_now) it leaves the task where other threads can steal it, so
-/// that on a runtime with several threads a task that computes for long does not delay it.
-async fn after_ready_tasks() {
-    let mut had_turn = false;
-    std::future::poll_fn(|context| {
-        if std::mem::replace(&mut had_turn, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
 }

@@ -58,6 +58,23 @@ pub enum Error {
         /// The path that it names.
         path: String,
     },
+    /// The request is longer than a server takes: it was not sent, since a server closes the
+    /// connection that such a request comes from.
+    #[error(
+        "{}: the request has {bytes} bytes, and a server takes {limit} (jute.maxbuffer; \
+         Builder::jute_max_buffer raises the limit of the client)",
+        Subject(*op, path)
+    )]
+    TooLong {
+        /// The operation that was asked for.
+        op: OpCode,
+        /// The path that it names.
+        path: String,
+        /// The bytes of the request.
+        bytes: usize,
+        /// The [limit](crate::Builder::jute_max_buffer).
+        limit: usize,
+    },
     /// The session to which the request or the watch belonged has expired
     /// (`KeeperException.SessionExpired`), or must be taken to have: its ephemerals and watches are
     /// gone. A request that was sent before may have been carried out.
@@ -123,7 +140,7 @@ impl Error {
     pub fn has_no_effect(&self) -> bool {
         match self {
             Self::Refused { .. } | Self::NotSent { .. } | Self::AuthFailed => true,
-            Self::Path(_) | Self::Hosts(_) | Self::Unreachable(_) => true,
+            Self::Path(_) | Self::Hosts(_) | Self::Unreachable(_) | Self::TooLong { .. } => true,
             #[cfg(feature = "compression")]
             Self::Decompress { .. } => true,
             Self::ConnectionLoss { .. } | Self::SessionExpired | Self::Closed => false,

@@ -219,6 +219,12 @@ impl Client {
         self.shared().inspect(Session::timeout)
     }
 
+    /// The most bytes of a request: [`Builder::jute_max_buffer`].
+    #[must_use]
+    pub fn jute_max_buffer(&self) -> usize {
+        self.shared().jute_max_buffer
+    }
+
     /// Until when no server can have expired the session, even if no further reply comes.
     ///
     /// It is reckoned from the last write that was answered: a read proves nothing where there may

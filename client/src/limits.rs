@@ -31,6 +31,10 @@ pub(crate) const TOUCHES_MAX: usize = 48;
 /// what they prove is over.
 pub(crate) const LEADER_REPLIES_MAX: usize = 24;
 
+/// The longest time limit, as of tokio's timers: thirty years. A longer one counts as this, so that
+/// [`Duration::MAX`] may stand for no limit.
+pub(crate) const TIME_LIMIT_MAX: Duration = Duration::from_secs(86_400 * 365 * 30);
+
 /// The most retries of a policy whose delay doubles, so that the delay does not overflow, as in
 /// Curator.
 pub(crate) const EXPONENTIAL_RETRIES_MAX: u32 = 29;

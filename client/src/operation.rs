@@ -400,6 +400,9 @@ pub(crate) fn read_reply<T>(
         Outcome::Answered(header, body) => (header, body),
         Outcome::ConnectionLoss => return Err(Error::ConnectionLoss { op, path: about.path() }),
         Outcome::NotSent => return Err(Error::NotSent { op, path: about.path() }),
+        Outcome::TooLong { bytes, limit } => {
+            return Err(Error::TooLong { op, path: about.path(), bytes, limit });
+        }
         Outcome::SessionExpired => return Err(Error::SessionExpired),
         Outcome::Closed => return Err(Error::Closed),
     };

@@ -55,7 +55,7 @@
 //! # }
 //! ```
 
-mod deletion;
+pub(crate) mod deletion;
 mod one_shot_watches;
 mod protected;
 mod znode_watch;

@@ -63,6 +63,8 @@ pub(crate) struct Options {
     pub(crate) read_only: bool,
     /// How long a request waits for a connection before it completes with [`Outcome::NotSent`].
     pub(crate) connection_timeout: Duration,
+    /// The most bytes of a request, as a server takes them.
+    pub(crate) jute_max_buffer: usize,
     /// How long one server has to accept the connection, and again to answer the handshake.
     pub(crate) attempt: Duration,
     /// How much of a session proof is to be left when the next one arrives.
@@ -241,6 +243,11 @@ impl Session {
         &self.connections
     }
 
+    /// The most bytes of a request.
+    pub(crate) fn jute_max_buffer(&self) -> usize {
+        self.options.jute_max_buffer
+    }
+
     /// How many watchers this client has.
     pub(crate) fn watcher_count(&self) -> usize {
         self.watches.len()
@@ -267,15 +274,20 @@ impl Session {
 
     fn transmit(&mut self, submission: Submission<'_>, now: Instant) {
         let Submission { request, call, watch, watches, .. } = submission;
+        let (replaced, is_covered) = self.keeping_persistent(&request, watch.as_ref());
+        let xid = self.take_xid();
+        let frame = self.encoder.encode(xid, replaced.as_deref().unwrap_or(&request));
+        let (bytes, limit) = (frame.len(), self.options.jute_max_buffer);
+        if bytes > limit {
+            return self.complete(&call, Outcome::TooLong { bytes, limit });
+        }
         for WatchRegistration { path, kind, queue } in watches {
             self.watches.add_if_needed(path, kind, queue);
         }
-        let (replaced, is_covered) = self.keeping_persistent(&request, watch.as_ref());
         if watch.is_some() && call.op == OpCode::ADD_WATCH {
             self.persistent_in_flight += 1;
         }
-        let xid = self.take_xid();
-        self.outgoing.push_back(self.encoder.encode(xid, replaced.as_deref().unwrap_or(&request)));
+        self.outgoing.push_back(frame);
         self.sent.push_back(Sent {
             xid,
             at: now,

@@ -105,6 +105,19 @@ impl<T> Publisher<T> {
         value
     }
 
+    /// Replaces the value, and wakes nobody: for a caller that holds a lock. [`Publisher::wake`] must
+    /// follow.
+    pub(crate) fn replace(&self, value: T) {
+        let mut present = self.shared.value.write();
+        *present = value;
+        self.shared.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Wakes those who wait for the changes that were made.
+    pub(crate) fn wake(&self) {
+        self.shared.changed.notify_waiters();
+    }
+
     /// Changes the value.
     pub fn send_modify(&self, modify: impl FnOnce(&mut T)) {
         self.send_if_modified(|value| {
@@ -122,7 +135,7 @@ impl<T> Publisher<T> {
         }
         drop(value);
         if is_modified {
-            self.shared.changed.notify_waiters();
+            self.wake();
         }
         is_modified
     }

@@ -120,6 +120,9 @@ impl Future for Watcher {
 
 /// A watch that reports every change until it is dropped (`addWatch`, ZooKeeper 3.6 and later).
 ///
+/// Events wait in memory until they are taken, however many there are, as in ZooKeeper's client: take
+/// them as they come, or drop the watcher.
+///
 /// ```no_run
 /// # async fn example(client: zoolet_client::Client) -> Result<(), zoolet_client::Error> {
 /// use zoolet_client::protocol::WatchMode;

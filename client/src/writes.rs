@@ -15,12 +15,13 @@ use super::error::Error;
 use super::operation::{
     CallFuture, Operation, Reading, RequestSubject, Sent, UnexpectedReply, reply_reader,
 };
+use super::recipe::deletion::warn_of_refusal;
 
 impl Client {
     /// Replaces a znode's data (`setData`). Awaited, it returns the new Stat.
     ///
     /// A server ends the connection at a request that is longer than its `jute.maxbuffer`,
-    /// 1,048,575 bytes by default: the request fails with [`Error::ConnectionLoss`].
+    /// 1,048,575 bytes by default: the request fails with [`Error::TooLong`].
     pub fn set(&self, path: &str, data: impl Into<Bytes>) -> SetData {
         let data = Some(data.into());
         SetData { client: self.clone(), path: path.to_owned(), data, version: Expect::Any }
@@ -250,6 +251,7 @@ impl Delete {
         shared.spawn(async move {
             while let Err(error) = sent.await {
                 if !error.is_passing() {
+                    warn_of_refusal(&Err(error));
                     break;
                 }
                 tokio::time::sleep(GUARANTEED_RETRY_PAUSE).await;

@@ -5,5 +5,6 @@ mod blocking;
 mod client;
 mod client_sessions;
 mod dropped_watchers;
+mod limits;
 mod same_numbers;
 mod written_together;

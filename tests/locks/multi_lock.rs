@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use zoolet::client::Error;
 use zoolet::protocol::OpCode;
 use zoolet::recipes::{InterProcessMultiLock, InterProcessMutex, LockError, Owner};
 use zoolet_test_support::stage::{connect, counted, server};
@@ -127,4 +128,25 @@ async fn a_multi_lock_without_paths_is_held_by_its_owner() {
     assert!(lock.is_held_by(owner) && !lock.is_held_by(other));
     again.release().await.unwrap();
     assert!(!lock.is_held_by(owner) && !lock.is_acquired_in_this_process());
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_locks_than_fit_into_one_request_are_refused_at_once() {
+    let server = server().await;
+    let (client, _) = counted(&server).await;
+    let paths: Vec<_> = (0..10_000).map(|number| format!("/accounts/{number}/lock")).collect();
+    let paths: Vec<_> = paths.iter().map(String::as_str).collect();
+    let error = InterProcessMultiLock::new(&client, &paths).unwrap().acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Client(Error::TooLong { .. })), "{error}");
+    assert_eq!(client.connection_count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_that_are_too_long_are_that_error() {
+    let server = server().await;
+    let (client, _) = counted(&server).await;
+    let mutex = InterProcessMutex::new(&client, "/lock").unwrap().with_data(vec![0; 2 << 20]);
+    let error = mutex.acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Client(Error::TooLong { .. })), "{error}");
+    assert_eq!(client.connection_count(), 1);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zoolet::client::Client;
+use zoolet::client::{Client, Error};
 use zoolet::protocol::OpCode;
 use zoolet::recipes::{
     InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockError, LockState, SharedCount,
@@ -242,5 +242,43 @@ async fn a_split_permit_of_a_semaphore_mutex_is_the_one_that_counts_as_acquired(
             empty.release().await.unwrap();
         }
         assert!(!mutex.is_acquired_in_this_process());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_permits_than_fit_into_one_request_are_refused_at_once() {
+    let server = server().await;
+    let (client, _) = counted(&server).await;
+    let semaphore = InterProcessSemaphoreV2::new(&client, "/s", usize::MAX).unwrap();
+    for count in [20_000, usize::MAX] {
+        let error = semaphore.acquire(count).await.unwrap_err();
+        let is_too_long = matches!(error, LockError::Client(Error::TooLong { .. }));
+        assert!(is_too_long, "{count}: {error}");
+    }
+    assert_eq!(client.connection_count(), 1);
+    assert_eq!(server.totals().ephemerals, 0, "the place in line is given up");
+    assert_eq!(semaphore.acquire(1_000).await.unwrap().len(), 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_number_of_permits_is_too_great_for_a_shared_maximum() {
+    let server = server().await;
+    let (client, _) = counted(&server).await;
+    let count = Arc::new(SharedCount::start(&client, "/count", 10).await.unwrap());
+    let semaphore = InterProcessSemaphoreV2::with_count(&client, "/s", count).unwrap();
+    let held = semaphore.acquire(1).await.unwrap();
+    let waited = semaphore.acquire_within(usize::MAX, SECOND).await;
+    assert!(matches!(waited, Err(LockError::TimedOut { .. })), "{waited:?}");
+    held.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_semaphore_tells_its_own_path() {
+    let server = server().await;
+    let (client, _) = counted(&server).await;
+    for path in ["/leases", "/leases/leases", "/s"] {
+        let semaphore = InterProcessSemaphoreV2::new(&client, path, 1).unwrap();
+        let error = semaphore.acquire(2).await.unwrap_err();
+        assert!(error.to_string().starts_with(&format!("{path}:")), "{error}");
     }
 }

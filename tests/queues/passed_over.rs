@@ -90,7 +90,7 @@ async fn put_longest(client: &Client) -> usize {
     for bytes in (0..=0xf_ffff).rev() {
         match put_as_others(client, vec![7; bytes], vec![Acl::open()]).await {
             Ok(_) => return bytes,
-            Err(error) => assert!(matches!(error, Error::ConnectionLoss { .. }), "{error}"),
+            Err(error) => assert!(matches!(error, Error::TooLong { .. }), "{error}"),
         }
     }
     panic!("no item is short enough")

@@ -77,9 +77,11 @@ impl SessionClient {
         identity: Option<ZnodeIdentity>,
     ) -> impl Future<Output = Result<(), Error>> + use<> {
         let (session, path) = (self.clone(), path.to_owned());
-        let deletion: JoinHandle<_> = self
-            .client()
-            .spawn(async move { session.delete_until_gone(&path, identity.as_ref()).await });
+        let deletion: JoinHandle<_> = self.client().spawn(async move {
+            let result = session.delete_until_gone(&path, identity.as_ref()).await;
+            warn_of_refusal(&result);
+            result
+        });
         async move { deletion.await.unwrap_or(Err(Error::Closed)) }
     }
 
@@ -101,7 +103,7 @@ impl SessionClient {
                 result => result,
             };
             drop(watch);
-            result
+            warn_of_refusal(&result);
         });
     }
 
@@ -110,11 +112,12 @@ impl SessionClient {
     pub fn delete_protected_in_background(&self, path: &str) {
         let (session, path) = (self.clone(), path.to_owned());
         self.client().spawn(async move {
-            if let Ok(Some(created)) = session.find_protected(&path).await {
-                session.delete_until_gone(&created.path, None).await
-            } else {
-                Ok(())
-            }
+            let deleted = match session.find_protected(&path).await {
+                Ok(Some(created)) => session.delete_until_gone(&created.path, None).await,
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            warn_of_refusal(&deleted);
         });
     }
 
@@ -123,12 +126,16 @@ impl SessionClient {
     pub fn delete_all_protected_in_background(&self, path: &str) {
         let (session, path) = (self.clone(), path.to_owned());
         self.client().spawn(async move {
-            for path in session.find_all_protected(&path).await.unwrap_or_default() {
-                if session.delete_until_gone(&path, None).await.is_err() {
-                    return;
-                }
-            }
+            let deleted = session.delete_all_protected(&path).await;
+            warn_of_refusal(&deleted);
         });
+    }
+
+    async fn delete_all_protected(&self, path: &str) -> Result<(), Error> {
+        for path in self.find_all_protected(path).await? {
+            self.delete_until_gone(&path, None).await?;
+        }
+        Ok(())
     }
 
     async fn delete_until_gone(
@@ -148,5 +155,16 @@ impl SessionClient {
                 result => return result,
             }
         }
+    }
+}
+
+/// Logs that a server refused a delete whose result nobody may be waiting for: the znode stays, and with
+/// it whatever it stands for, as a lock. Neither a znode that is gone nor the end of its session is worth
+/// a warning.
+pub(crate) fn warn_of_refusal(deleted: &Result<(), Error>) {
+    if let Err(error) = deleted
+        && error.code().is_some_and(|code| code != ErrorCode::NO_NODE)
+    {
+        tracing::warn!("a znode was not deleted in the background: {error}");
     }
 }

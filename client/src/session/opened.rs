@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
+use zoolet_protocol::limits::FRAME_BYTES_MAX_DEFAULT;
 use zoolet_protocol::{
     ConnectResponse, ErrorCode, Password, ReplyHeader, Response, SessionId, Xid, Zxid, encode_reply,
 };
@@ -21,6 +22,7 @@ pub(super) fn options(timeout: Duration, suspension: SuspensionClock) -> Options
         timeout,
         read_only: false,
         connection_timeout: timeout,
+        jute_max_buffer: FRAME_BYTES_MAX_DEFAULT,
         attempt: timeout / 3,
         proven_ahead: Duration::ZERO,
         sasl: None,

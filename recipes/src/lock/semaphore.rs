@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zoolet_protocol::{
-    Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, MultiResult, Names, ZPath,
+    Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, MultiResult, Names, OpCode, ZPath,
     sequence_number,
 };
 
@@ -263,7 +263,7 @@ impl InterProcessSemaphoreV2 {
 
     /// The path of the semaphore.
     fn path(&self) -> &str {
-        self.permits.trim_end_matches("/leases")
+        self.permits.strip_suffix("/leases").unwrap_or(&self.permits)
     }
 
     fn permit_path(&self, name: &str) -> String {
@@ -338,7 +338,7 @@ impl InterProcessSemaphoreV2 {
     }
 
     fn has_room(&self, names: &Names, count: usize) -> Result<bool, LockError> {
-        Ok(permits(names).count() + count <= self.maximum.now()?)
+        Ok(count <= self.maximum.now()?.saturating_sub(permits(names).count()))
     }
 
     /// The operations that create the directory of the permits, if this error says that it is
@@ -367,7 +367,15 @@ impl InterProcessSemaphoreV2 {
             acl: Some(self.line.acl.to_vec()),
             flags: CreateFlags::EPHEMERAL_SEQUENTIAL,
         };
-        ops.extend(std::iter::repeat_n(MultiOp::Create(create), count));
+        let create = MultiOp::Create(create);
+        // Before there are operations: a number too large must not take memory.
+        let (bytes, limit) =
+            (create.encoded_len().saturating_mul(count), self.line.client.jute_max_buffer());
+        if bytes > limit {
+            let (op, path) = (OpCode::MULTI, self.path().to_owned());
+            return Err(client::Error::TooLong { op, path, bytes, limit }.into());
+        }
+        ops.extend(std::iter::repeat_n(create, count));
         ops.extend(place.delete_ops());
         let pending = PendingPermits::new(place.session(), path, count);
         pending.create(ops, |results| paths_of(results, PERMIT_MARKER)).await
