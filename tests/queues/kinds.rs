@@ -218,10 +218,13 @@ async fn the_directory_of_the_items_is_for_nothing_else() {
     let server = server().await;
     let client = connect(&server).await;
     // Each item would count as leased, and nobody would receive it.
-    let leases = plain(&client).with_lock_path("/jobs");
-    assert_eq!(leases.unwrap_err(), QueueError::Directory("/jobs".into()));
-    let side = plain(&client).with_side_directory("/jobs");
-    assert_eq!(side.unwrap_err(), QueueError::Directory("/jobs".into()));
+    for path in ["/jobs", "/jobs/leases", "/jobs/a/leases"] {
+        let leases = plain(&client).with_lock_path(path);
+        assert_eq!(leases.unwrap_err(), QueueError::Directory(path.into()));
+        let side = plain(&client).with_side_directory(path);
+        assert_eq!(side.unwrap_err(), QueueError::Directory(path.into()));
+    }
+    assert!(plain(&client).with_lock_path("/jobs-leases").is_ok());
 }
 
 #[tokio::test(start_paused = true)]

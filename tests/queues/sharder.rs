@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use zoolet::client::Client;
 use zoolet::protocol::{Acl, ErrorCode};
-use zoolet::recipes::queue::{DistributedQueue, QueueSharder, QueueSharderPolicies};
+use zoolet::recipes::queue::{DistributedQueue, QueueError, QueueSharder, QueueSharderPolicies};
 use zoolet_test_support::stage::{connect, server};
 
 use crate::{SECOND, names, text};
@@ -107,4 +107,16 @@ async fn the_next_leader_adds_queues_when_the_first_has_left() {
     }
     assert_eq!(second.changed(1).await.unwrap().len(), 2);
     second.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_leader_is_not_among_the_queues() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let make = DistributedQueue::new;
+    for (path, leader) in [("/", "/leader"), ("/", "/"), ("/jobs", "/jobs"), ("/jobs", "/jobs/a")] {
+        let refused = QueueSharder::start(&client, path, leader, POLICIES, make).await;
+        assert_eq!(refused.unwrap_err(), QueueError::LeaderPath(leader.into()), "{path}");
+    }
+    assert!(names(&client, "/").await.iter().all(|name| name == "zookeeper"));
 }

@@ -88,8 +88,8 @@ pub enum QueueError {
     /// queue.
     #[error("{0}: the leader must be elected outside of the path of the queues")]
     LeaderPath(String),
-    /// The leases of a queue, or its side directory, would be the directory of its items.
-    #[error("{0}: a queue needs another directory than that of its items for this")]
+    /// The leases of a queue, or its side directory, would be the directory of its items or below it.
+    #[error("{0}: a queue needs a directory outside of that of its items for this")]
     Directory(String),
     /// The items cannot be encoded.
     #[error(transparent)]

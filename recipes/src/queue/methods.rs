@@ -26,10 +26,10 @@ macro_rules! option_methods {
             /// # Errors
             ///
             /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid;
-            /// [`QueueError::Directory`] if it is that of the items.
+            /// [`QueueError::Directory`] if it is that of the items or below it.
             pub fn with_side_directory(self, path: &str) -> Result<Self, QueueError> {
                 ZPath::check(path).map_err(crate::client::Error::from)?;
-                if path == self.znodes.items() {
+                if $crate::queue::znodes::is_at_or_below(path, self.znodes.items()) {
                     return Err(QueueError::Directory(path.to_owned()));
                 }
                 Ok(Self { znodes: self.znodes.with(|settings| settings.side = path.into()) })
@@ -129,10 +129,10 @@ macro_rules! curator_methods {
             /// # Errors
             ///
             /// [`Error::Path`](crate::client::Error::Path) if `path` is not valid;
-            /// [`QueueError::Directory`] if it is that of the items.
+            /// [`QueueError::Directory`] if it is that of the items or below it.
             pub fn with_lock_path(self, path: &str) -> Result<Self, QueueError> {
                 ZPath::check(path).map_err(crate::client::Error::from)?;
-                if path == self.znodes.items() {
+                if $crate::queue::znodes::is_at_or_below(path, self.znodes.items()) {
                     return Err(QueueError::Directory(path.to_owned()));
                 }
                 let znodes = self.znodes.with(|settings| settings.leases = Some(path.into()));

@@ -10,7 +10,7 @@ use zoolet_protocol::{Acl, ZPath};
 use super::error::QueueError;
 use super::put::create_directory;
 use super::retries::answered;
-use super::znodes::{belongs_to_shard, child};
+use super::znodes::{belongs_to_shard, child, is_at_or_below};
 use crate::client::recipe::Publisher;
 use crate::client::{Client, Error, Subscription};
 use crate::leader::election::{Closing, Task};
@@ -140,10 +140,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
         F: Fn(&Client, &str) -> Result<Q, QueueError> + Send + Sync + 'static,
     {
         ZPath::check(path).map_err(Error::from)?;
-        if leader_path
-            .strip_prefix(path)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        {
+        if is_at_or_below(leader_path, path) {
             return Err(QueueError::LeaderPath(leader_path.to_owned()));
         }
         let latch = match &acl {

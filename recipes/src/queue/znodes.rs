@@ -200,6 +200,12 @@ pub(crate) fn child(directory: &str, name: &str) -> String {
     format!("{}/{name}", directory.trim_end_matches('/'))
 }
 
+/// Whether a path is this directory or below it.
+pub(crate) fn is_at_or_below(path: &str, directory: &str) -> bool {
+    let rest = path.strip_prefix(directory.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Where a queue keeps what is no item: beside it, and for a queue of a sharder beside the sharder,
 /// all of whose children are queues.
 fn side_directory(path: &str) -> String {

@@ -24,8 +24,8 @@ macro_rules! cached_atomic {
             }
 
             /// The next number. It is greater than all before it of this object, and no other
-            /// object gets it. This sends requests when the block is used up; other callers wait
-            /// meanwhile.
+            /// object gets it, as long as nobody sets the shared number to a lower value. This
+            /// sends requests when the block is used up; other callers wait meanwhile.
             ///
             /// # Errors
             ///
@@ -34,7 +34,7 @@ macro_rules! cached_atomic {
             ///
             /// # Cancellation
             ///
-            /// No number is returned twice; those of a block may be lost.
+            /// Safe: the numbers of a block may be lost.
             pub async fn next(&self) -> Result<$number, ValueError> {
                 let mut reserved = self.reserved.lock().await;
                 if reserved.last == reserved.end {
