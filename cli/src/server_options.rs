@@ -221,6 +221,12 @@ impl ServerOptions {
         if self.storage.is_idle() {
             remarks.push("what is set about files has no effect without dataDir: nothing is kept");
         }
+        if self.storage.ignores_directory() {
+            remarks.push(
+                "durability memory: the data directory is neither read nor written, so the server \
+                 starts empty, and its data are lost when it stops",
+            );
+        }
         remarks.extend(idle::remarks(self));
         remarks
     }

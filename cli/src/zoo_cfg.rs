@@ -19,7 +19,7 @@ use self::inert::Reason;
 pub(crate) use self::properties::written;
 use self::properties::{BadEscape, Property};
 use crate::server_options::ServerOptions;
-use crate::server_options::storage::StorageOptions;
+use crate::server_options::storage::{Purge, StorageOptions};
 use crate::server_options::values::{self, BadValue, HostPort};
 
 /// The contents of a file.
@@ -37,7 +37,7 @@ impl ZooCfg {
     ///
     /// [`ZooCfgError`] tells of every line that cannot be used.
     pub(crate) fn read(path: &Path, given: &StorageOptions) -> Result<Self, ZooCfgError> {
-        Self::default().parse(path, &read_text(path)?, given)
+        Ok(Self::default().parse(path, &read_text(path)?, given)?.complete(path, given))
     }
 
     /// Reads a file, whose keys override what is set already.
@@ -56,7 +56,33 @@ impl ZooCfg {
     ///
     /// As [`ZooCfg::read`].
     pub(crate) fn parse_over(self, path: &Path, text: &str) -> Result<Self, ZooCfgError> {
-        self.parse(path, text, &StorageOptions::default())
+        let given = StorageOptions::default();
+        Ok(self.parse(path, text, &given)?.complete(path, &given))
+    }
+
+    /// Reads the keys of a text that is no whole file, as Java's properties. Messages name `path`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ZooCfg::read`].
+    pub(crate) fn properties(path: &Path, text: &str) -> Result<Self, ZooCfgError> {
+        Self::default().parse(path, text, &StorageOptions::default())
+    }
+
+    /// What a file means by the keys that it does not have.
+    fn complete(mut self, path: &Path, given: &StorageOptions) -> Self {
+        let read = &mut self.options.storage;
+        if read.data_dir.is_some() || given.data_dir.is_some() {
+            // As in ZooKeeper, which deletes nothing unless it is told to.
+            read.autopurge_purge_interval.get_or_insert(Purge::Never);
+        } else if given.durability.is_none() {
+            self.remarks.push(format!(
+                "{}: without dataDir all data are in memory, and lost when the server stops; \
+                 ZooKeeper does not start then",
+                path.display()
+            ));
+        }
+        self
     }
 
     fn parse(self, path: &Path, text: &str, given: &StorageOptions) -> Result<Self, ZooCfgError> {

@@ -7,8 +7,8 @@ use crate::{Outcome, check, stage};
 #[tokio::test(start_paused = true)]
 async fn a_write_is_in_the_cache() -> Outcome {
     let (_server, client) = stage().await;
-    client.create("/services").await?;
     // On the page:
+    client.create("/services").await?;
     let cache = CuratorCache::builder(&client, "/services").start()?;
     cache.initialized().await?;
     let created = client.create("/services/one").data("10.0.0.7").await?;

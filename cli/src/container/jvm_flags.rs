@@ -26,7 +26,7 @@ pub(super) fn zoo_cfg(flags: &[String]) -> Result<ZooCfg, ZooCfgError> {
     if text.is_empty() {
         return Ok(ZooCfg::default());
     }
-    ZooCfg::default().parse_over(Path::new(NAME), &text)
+    ZooCfg::properties(Path::new(NAME), &text)
 }
 
 /// The properties that concern ZooKeeper, as lines of a properties file.

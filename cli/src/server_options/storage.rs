@@ -53,7 +53,7 @@ pub(crate) struct StorageOptions {
     #[arg(long, value_name = "COUNT", value_parser = retain, help_heading = STORAGE)]
     pub(crate) autopurge_snap_retain_count: Option<usize>,
 
-    /// Whether old files are deleted: not if it is 0 [default: after each snapshot]
+    /// Whether old files are deleted: not if it is 0 [default: after each snapshot, with a zoo.cfg not]
     #[arg(long, value_name = "HOURS", value_parser = purge_interval, help_heading = STORAGE)]
     pub(crate) autopurge_purge_interval: Option<Purge>,
 
@@ -139,6 +139,11 @@ impl StorageOptions {
     pub(super) fn lacks_directory(&self) -> bool {
         let lacks = |directory: &PathBuf| !directory.join("version-2").exists();
         self.datadir_autocreate == Some(false) && self.data_dir.as_ref().is_some_and(lacks)
+    }
+
+    /// Whether there is a data directory that is neither read nor written.
+    pub(super) fn ignores_directory(&self) -> bool {
+        self.durability == Some(DurabilityOption::Memory) && self.data_dir.is_some()
     }
 
     /// Whether an option is set that has no effect without a data directory.

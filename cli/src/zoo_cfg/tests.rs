@@ -693,3 +693,20 @@ fn throttling_is_configured_by_zookeepers_names() {
         assert!(read(line).is_err(), "{line}");
     }
 }
+
+#[test]
+fn old_files_stay_unless_the_file_says_otherwise() {
+    let whole = |text: &str| ZooCfg::default().parse_over(Path::new("zoo.cfg"), text).unwrap();
+    for (text, purge) in [
+        ("dataDir=/d", Purge::Never),
+        ("dataDir=/d\nautopurge.snapRetainCount=5", Purge::Never),
+        ("dataDir=/d\nautopurge.purgeInterval=24", Purge::AfterSnapshots),
+    ] {
+        let ZooCfg { options, remarks } = whole(text);
+        assert_eq!(options.storage.autopurge_purge_interval, Some(purge), "{text}");
+        assert_eq!(remarks, [""; 0], "{text}");
+    }
+    let ZooCfg { options, remarks } = whole("clientPort=1");
+    assert_eq!(options.storage, StorageOptions::default());
+    assert!(remarks[0].starts_with("zoo.cfg: without dataDir"), "{remarks:?}");
+}
