@@ -184,7 +184,8 @@ fn programs_without_sections_pass_if_they_check_something() {
 #[test]
 fn a_lost_connection_without_any_fault_is_told_as_it_is() {
     let sim = Sim::new().machine("writer", 1, |world| async move {
-        let client = world.connect().await?;
+        let builder = world.client_builder().jute_max_buffer(usize::MAX);
+        let client = builder.connect(world.dialer()).await?;
         // More than the server accepts: it closes the connection.
         client.create("/large").data(vec![7; 2_000_000]).or_set().await?;
         Ok(())

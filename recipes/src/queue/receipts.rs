@@ -305,6 +305,7 @@ impl ReservedReceipt<'_> {
                     }
                     answered(|| self.receipts.client.exists(&self.receipt.path)).await?;
                 }
+                Err(Error::TooLong { .. }) => return Ok(false),
                 Err(error) if may_come_again(&error) => tokio::time::sleep(RETRY_PAUSE).await,
                 Err(error) if error.code().is_some() => return Ok(true),
                 Err(error) => return Err(error.into()),
