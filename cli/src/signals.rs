@@ -19,8 +19,8 @@ impl Signals {
         Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// The name of the signal that came first. Of two that came at once it is SIGINT: who sends SIGTERM
-    /// too does so since the first one has not ended the command yet.
+    /// The name of the signal that came first. If both came at once it is SIGINT: SIGTERM is
+    /// mostly sent since SIGINT has not ended the command.
     pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {
             biased;

@@ -296,8 +296,8 @@ impl Builder {
     }
 
     /// Calls `tell` with the cause when an attempt to connect fails, until there is the first
-    /// connection: for programs that show a person why connecting takes long. Of attempts that fail
-    /// in quick succession it may be told the last only. It must not block.
+    /// connection: for programs that show a person why connecting takes long. If attempts fail in
+    /// quick succession, `tell` may be called for the last one only. It must not block.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), zoolet_client::Error> {

@@ -43,8 +43,9 @@ pub struct Created {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parents {
-    /// As containers, which the server deletes some time after their last child was deleted. Of a
-    /// client [without containers](crate::Builder::without_containers) they are persistent.
+    /// As containers, which the server deletes some time after their last child was deleted. If
+    /// the client was built [without containers](crate::Builder::without_containers), they are
+    /// persistent.
     Containers,
     /// As persistent znodes.
     Persistent,

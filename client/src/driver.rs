@@ -95,13 +95,13 @@ enum HeldBack {
 /// fewer, each caller writes its own request at once.
 const HOLD_BACK_FROM: usize = 4;
 
-/// So many requests are written by their callers, before those that follow wait for the turn of the
-/// driver task: as many as may follow from the replies of one read.
+/// How many requests callers write themselves after each turn of the driver task. Those that follow wait
+/// for its next turn. The replies of one read may cause as many.
 const OWN_WRITES_MAX: usize = 4;
 
-/// So many requests wait for the turn of the driver task, at most: a task that does not let others run
-/// holds back no more. It has no part in [`HeldBack::UntilTasksRan`]: there the requests of all tasks
-/// that got a reply wait, however many they are, until these tasks have run.
+/// The most requests that wait for the next turn of the driver task. With one more their caller writes
+/// them, so that a task that does not let others run holds back no more. This does not limit
+/// [`HeldBack::UntilTasksRan`].
 const WAITING_MAX: usize = 32;
 
 /// A request as long as this is written at once, with those that wait: a system call costs little
@@ -455,7 +455,7 @@ impl Inner {
                 self.own_writes += 1;
                 return false;
             }
-            // Of a thread that runs no task nobody knows whether the runtime has a turn soon.
+            // Outside a task nothing tells when the driver task has its next turn.
             _ if tokio::task::try_id().is_none() => return false,
             _ if last.len() >= WAITING_BYTES_MAX => return false,
             HeldBack::UntilTurn => {}
@@ -490,9 +490,8 @@ impl Inner {
         }
     }
 
-    /// Sends and receives until there is nothing more, and returns how many frames came. An event proves
-    /// nothing, so that the clock is not read for it where an earlier moment is known: `now`, or when the
-    /// reply before it came.
+    /// Sends and receives until there is nothing more, and returns how many frames came. Events do not
+    /// prove the session, so they take the last reading of the clock: `now`, or that of the reply before.
     fn exchange(
         &mut self,
         context: &mut Context<'_>,

@@ -231,10 +231,10 @@ impl<T> Operation<T> {
     /// Sends the request now, without retries. Requests of a client are carried out in the order in
     /// which they were sent.
     ///
-    /// Of requests that a task sends together over a socket, those after the fourth share system calls: up
-    /// to 31 of less than 1 KiB may leave only when the task lets the client's runtime run, sends more, or
-    /// drops a [`Sent`] that it never polled. What a recipe sends when a guard is dropped never waits, and takes
-    /// with it what does.
+    /// Over a socket the first four requests of a task leave at once. Up to 31 more, each of less than
+    /// 1 KiB, may wait until the task lets the client's runtime run, sends more, or drops a [`Sent`] that it
+    /// never polled: then they leave with one system call. What a recipe sends when a guard is dropped never
+    /// waits, and takes with it what does.
     pub fn send(self) -> Sent<T> {
         self.send_with(None)
     }

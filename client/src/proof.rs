@@ -37,11 +37,13 @@ const CHECK_AHEAD: u32 = 12;
 const PROVEN_AHEAD_MAX: u32 = 6;
 /// The least part of the session timeout between two checks.
 const CHECK_INTERVAL_MIN: u32 = 12;
-/// The proof is reckoned anew from writes that are at least this part of the session timeout apart.
+/// A write renews the proof only if it was sent this part of the session timeout after the last one that
+/// did.
 const PROOF_PRECISION: u32 = 48;
 /// The least part of the session timeout by which a proof is to last longer than the one before.
 const RENEWAL_MIN: u32 = 16;
-/// The part of the session timeout that a proof may be shorter for want of a `sync` before its check.
+/// The `sync` before a check is left out if the proof gets shorter by less than this part of the session
+/// timeout.
 const SYNC_SPARED: u32 = 12;
 /// How often the client looks whether the machine was suspended, while there are claims: often
 /// enough for the shortest session timeouts, and next to no work.
@@ -625,14 +627,14 @@ impl SessionProof {
         self.handle_answer_of_leader(sent, now);
     }
 
-    /// A check ended at this claim: those behind it were not checked, and are at once.
+    /// A check stopped at this claim: makes a check of the claims behind it due at once.
     fn check_those_behind(&mut self, id: ClaimId, now: Instant) {
         self.last_checked = id;
         self.recheck_at = (!self.claims.is_empty()).then_some(now);
     }
 }
 
-/// A moment so much earlier, or as early as the clock can tell where that is too early for it.
+/// The moment `by` before `at`; if the clock cannot represent it, an earlier moment that it can.
 fn earlier(at: Instant, by: Duration) -> Instant {
     let mut halves = std::iter::successors(Some(by), |by| Some(*by / 2));
     // `at` itself would make an old request look new.

@@ -91,7 +91,7 @@ fn queues(directory: &Directory) -> Vec<Queue<'_>> {
     let lines = lines(directory);
     let mut queues: BTreeMap<Recipe, Vec<Row<'_>>> = BTreeMap::new();
     let mut seen: BTreeMap<Style, Seen<'_>> = BTreeMap::new();
-    // Of each place, its row in its queue.
+    // The row of each place in its queue.
     let mut rows_of: Vec<usize> = Vec::with_capacity(places.len());
     for (index, &(place, recipe)) in places.iter().enumerate() {
         let waited_for = seen

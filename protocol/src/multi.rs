@@ -51,7 +51,7 @@ pub enum MultiOp {
     Check(Check),
 }
 
-/// Operations that cannot contradict themselves.
+/// Constructors, whose operations have only fields that fit together.
 ///
 /// ```
 /// use zoolet_protocol::{CreateMode, Expect, MultiOp, OpCode};

@@ -25,8 +25,8 @@
 //!   the next session if need be, and the server refuses it if it was carried out before.
 //! - **At most once**: without leases an item is deleted when it is taken. An item is never delivered
 //!   twice. It is lost only if the process of its consumer ends, or its client is closed, between the
-//!   deletion and the end of its work. Lost answers lose none, and futures that are dropped neither, if
-//!   the client is closed after [`DistributedQueue::settled`].
+//!   deletion and the end of its work. A lost answer loses no item. Nor does a future that is dropped, if
+//!   [`DistributedQueue::settled`] is awaited before the client is closed.
 //! - **At least once**: with leases ([`DistributedQueue::with_lock_path`], [`KazooLockingQueue`]) an
 //!   item is deleted when its consumer says that it is done. No item is lost. It is delivered again if
 //!   the session of its consumer ends before, also while that consumer works on it; a

@@ -115,8 +115,8 @@ pub const EXPIRIES_PER_TURN: usize = 64;
 /// live on: less than a millisecond.
 pub const EXAMINED_PER_TURN: usize = 1_024;
 
-/// The parts of the tables of connections and of sessions. Such a part moves its entries when it is
-/// full, while nobody else begins a session: with a million sessions four thousand entries.
+/// The parts of the tables of connections and of sessions. A part that is full moves its entries, and
+/// meanwhile no session can begin in it: with a million sessions these are four thousand entries.
 pub const REGISTRY_PARTS: usize = 256;
 
 /// The longest record that is accepted in a transaction log. A record is little longer than the

@@ -43,7 +43,7 @@ pub(super) async fn run(shared: &Shared) {
             never = feed::run(shared) => match never {},
             () = left_alone(shared) => {}
         }
-        // Whoever comes next must not take it for what is so then.
+        // The next viewer must not take what is known now for the state then.
         hub.publish(Model::default());
         if !looks.lock().pause() {
             *looks.lock() = fresh();

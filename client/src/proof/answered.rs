@@ -1,9 +1,9 @@
 //! The answered requests of a session, and which of them the leader has heard of.
 //!
 //! A follower tells its leader which sessions it has heard from when the leader pings it, which the
-//! leader does each half tick. One that stands still pings nobody, while its followers go on to
+//! leader does each half tick. A leader that stands still sends no pings, while its followers go on to
 //! answer reads. So a request counts only if the leader is known to have pinged the follower after
-//! it. Between two servers all that is sent in one direction arrives in its order:
+//! it. What one server sends to another arrives in order:
 //!
 //! - The leader answers a `sync` or a write at a moment between its sending and its reply. Its last
 //!   ping before that is not older than half a tick, or is overdue and follows at once.
@@ -143,7 +143,7 @@ impl Answered {
     }
 }
 
-/// Adds an exchange that was begun so much later than the last one.
+/// Adds an exchange if it was sent at least `apart` after the last one of the list.
 fn remember(list: &mut VecDeque<Exchange>, exchange: Exchange, apart: Duration, max: usize) {
     if list.back().is_some_and(|last| exchange.sent < last.sent + apart) {
         return;

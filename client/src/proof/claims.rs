@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{ClaimId, ClaimedZnode};
 
-/// An empty list keeps the memory of so many.
+/// The capacity that an empty list keeps.
 const KEPT_MAX: usize = 64;
 
 /// The claims in the order of their ids.

@@ -3,8 +3,8 @@
 use super::Session;
 
 impl Session {
-    /// Whether the client begins to wait for events, once each time: watches were set, or a ping was
-    /// answered, and now no other answer is to come.
+    /// Returns `true` once when no reply is outstanding, after watches were set or a ping was answered: from
+    /// now on the client waits for events only.
     pub(crate) fn poll_wait(&mut self) -> bool {
         let begins = self.may_wait && self.sent.is_empty() && self.pings.is_empty();
         self.may_wait &= !begins;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// At most so many are in the list. One more moves all into the tree, where they stay until it is empty.
+/// The most entries of the list. One more moves all into the tree, where they stay until it is empty.
 const FEW_MAX: usize = 8;
 
 #[derive(Debug)]

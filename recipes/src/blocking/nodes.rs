@@ -291,7 +291,7 @@ impl NonBlockingLease {
 pub type MultiNonBlockingLease = Recipe<crate::MultiNonBlockingLease>;
 
 impl MultiNonBlockingLease {
-    /// So many leases below a path, for a client with this identifier.
+    /// `count` leases below a path, for a client with this identifier.
     ///
     /// # Errors
     ///

@@ -43,8 +43,8 @@ pub enum CacheEvent {
     },
     /// A znode was deleted. Descendants are reported before their ancestors.
     Deleted {
-        /// The transaction that deleted it. Of a znode that was deleted while there was no
-        /// connection: a transaction that came not before the deletion.
+        /// The transaction that deleted it. If the znode was deleted while there was no connection:
+        /// that transaction or a later one.
         zxid: Zxid,
         /// The znode as the cache had it last.
         znode: Arc<CachedZnode>,

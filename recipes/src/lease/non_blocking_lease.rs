@@ -364,7 +364,7 @@ pub struct MultiNonBlockingLease {
 }
 
 impl MultiNonBlockingLease {
-    /// So many leases below a path, for a client with this identifier.
+    /// `count` leases below a path, for a client with this identifier.
     ///
     /// # Errors
     ///

@@ -93,8 +93,8 @@ impl Drop for Deletion {
     }
 }
 
-/// Whether a plain deletion may succeed after the first request failed: the reply was lost, or the
-/// server refused something else than the deletion.
+/// Whether to send a plain delete next, after the first request failed: the reply was lost, or the server
+/// refused another part of the request.
 fn should_repeat(error: &client::Error) -> bool {
     let is_refused = error.code().is_some_and(|code| code != ErrorCode::NO_NODE);
     error.is_retryable() || is_refused

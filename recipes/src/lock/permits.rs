@@ -101,7 +101,7 @@ impl Drop for PendingPermits {
 /// ```
 #[must_use = "the permits are released when this is dropped"]
 pub struct Permits {
-    // Of one handle, so that permits can be split.
+    // One handle has all permits, so that they can be split.
     handle: LockHandle,
 }
 

@@ -68,8 +68,8 @@ impl GroupMembers {
     }
 
     /// Waits until all members are known, and after that until a member joins, leaves or has another
-    /// payload. Returns the members then. Of several changes each call tells one, so that the last call
-    /// has them all.
+    /// payload. Returns the members then. Each call returns after one change: call it again for the
+    /// next.
     ///
     /// # Errors
     ///

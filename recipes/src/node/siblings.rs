@@ -24,9 +24,9 @@ static ALL: LazyLock<Mutex<HashMap<Key, Weak<Siblings>>>> = LazyLock::new(Mutex:
 /// The nodes of a client that have the same path but for the number.
 pub(super) struct Siblings {
     key: Key,
-    /// Several creates may be on their way at a time. Whoever looks for its own znode waits until
-    /// each of them is answered and has its name, or is lost: then a name that is not taken is of a
-    /// create that was lost.
+    /// Several creates may be on their way at a time. A node that looks for its own znode waits until
+    /// each of them is answered or lost: then a znode whose name no node has is of a create whose reply
+    /// was lost.
     gate: RwLock<()>,
     /// The znodes that belong to a node, by their paths at the server. Another znode may have the
     /// path by now.

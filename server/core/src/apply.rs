@@ -54,7 +54,7 @@ pub struct Effects<Reply = Response> {
 impl<'a, Reply: From<PlainReply<'a>>> Effects<Reply> {
     /// The effects of a transaction of one operation. The tree must not have changed since.
     ///
-    /// They are made where they are returned: to move them takes longer than some operations.
+    /// Inlined, so that they are built in place: to move them takes longer than some operations.
     #[inline(always)]
     fn of_single(
         done: Result<Done<'a>, ErrorCode>,
@@ -188,7 +188,7 @@ impl Audience {
     }
 }
 
-/// There is memory for so many events at first: most changes fire one or two.
+/// The first capacity of the list of events: most changes fire one or two.
 const EVENTS_AT_FIRST: usize = 2;
 
 /// The header of the transaction that is being carried out.

@@ -368,9 +368,9 @@ impl Core {
         view: &'v View<'_>,
     ) -> Result<(Found<'v>, i32), ErrorCode> {
         let (place, znode) = view.look_up(path);
-        // Where a znode is the path is valid, but for the second name of the root.
+        // A path that leads to a znode is valid, but for the empty one, which leads to the root.
         let Some(znode) = znode.filter(|_| !path.is_empty()) else {
-            // What is not in UTF-8 is read as U+FFFD, which no valid path has.
+            // ZooKeeper reads what is not UTF-8 as U+FFFD, which is not valid in a path.
             let text = std::str::from_utf8(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
             ZPath::check(text).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
             return Err(ErrorCode::NO_NODE);

@@ -46,8 +46,8 @@ impl<T: Hash + Eq> SharedSet<T> {
         self.values.len()
     }
 
-    /// Removes the values of one part for which `keep` returns false. So many calls as there are
-    /// parts, one for each 416 values, reach all values.
+    /// Removes the values of one part for which `keep` returns false. A call for each part, which has at
+    /// most 416 values, reaches all values.
     pub(crate) fn clean_next_part(&mut self, keep: impl FnMut(&T) -> bool) {
         self.next_part = self.values.retain_in(self.next_part, keep);
     }

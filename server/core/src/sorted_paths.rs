@@ -203,8 +203,8 @@ impl<D: Derived> SortedPaths<D> {
         Some((index, search_in(self.chunks.get(index)?.paths(), path).ok()?))
     }
 
-    /// [`SortedPaths::place_of`] of a path that is mostly a clone of the one in the set. Such a one is
-    /// found without a look at the texts of others, which in a large tree no cache holds.
+    /// [`SortedPaths::place_of`] of a path that is mostly a clone of the one in the set. A clone is
+    /// found by its pointer, without a look at the texts of others, which in a large tree no cache holds.
     fn place_of_clone(&self, path: &ZPath) -> Option<(usize, usize)> {
         let index = self.chunk_of(path);
         let paths = self.chunks.get(index)?.paths();

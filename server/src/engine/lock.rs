@@ -74,7 +74,7 @@ pub(crate) struct Engine {
     shut_down: AtomicBool,
     local_addr: OnceLock<SocketAddr>,
     secure_addr: OnceLock<SocketAddr>,
-    /// Of what any client can cause.
+    /// Limits how often the server warns of what any client can cause.
     pub(crate) warnings: Warnings,
     /// The session timeouts that clients may negotiate, in milliseconds.
     timeouts_ms: RangeInclusive<i32>,

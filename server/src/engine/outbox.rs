@@ -21,13 +21,13 @@ use super::state::LockHeld;
 use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX, REQUESTS_PER_TURN};
 use crate::storage::durable::Durable;
 
-/// An empty queue keeps the memory of so many messages: a turn's replies, and some events. A client that
-/// was behind once would otherwise keep tens of megabytes.
+/// The capacity that an empty queue keeps: for the replies of a turn, and some events. A client that was
+/// behind once would otherwise keep tens of megabytes.
 const MESSAGES_KEPT: usize = 4 * REQUESTS_PER_TURN;
 
 /// The longest message that is encoded under the lock of its outbox, in bytes.
 const SHORT_BYTES_MAX: usize = 512;
-/// The most that are encoded before others get the lock.
+/// The most messages that are encoded before the lock of the outbox is released.
 const SHORT_MESSAGES_MAX: usize = 64;
 
 /// A message and the zxid that it depends on: the last change that the message may show. It leaves

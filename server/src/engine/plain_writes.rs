@@ -15,7 +15,7 @@ use super::turn::SoFar;
 /// microseconds. One that fires watches is the last: those who hear of it are in a hurry.
 const WRITES_AT_ONCE: usize = 16;
 
-/// Where the znodes are of which a write may count or change many others.
+/// A write below this path may change quotas or the configuration, so it is not plain.
 const OF_THE_SERVER: &[u8] = b"/zookeeper";
 
 /// What was carried out.

@@ -19,7 +19,7 @@ use super::txn_record::encode_txn;
 use crate::clock::{ms_since, now};
 use crate::limits::{LOG_RESERVED_BYTES_MAX, LOG_RESERVED_BYTES_MIN};
 
-/// A log is extended when it has fewer free bytes than these.
+/// A log is extended when it has fewer free bytes.
 const ROOM_BYTES_MIN: u64 = 4096;
 
 /// Disk space is reserved in multiples of a page, which is what file systems take at once.

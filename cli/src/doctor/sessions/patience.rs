@@ -1,6 +1,6 @@
 //! Which servers do not answer, and when each of them is asked again.
 //!
-//! Whoever looks again and again waits for a server that does not answer once, and not with each look.
+//! A look that is repeated waits for a server that does not answer only the first time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -163,8 +163,8 @@ fn count_quotes(bytes: &[u8]) -> usize {
     bytes.iter().enumerate().filter(|&byte| is_quote(byte)).count()
 }
 
-/// Whether a backslash escapes the separator at `at`. Of several backslashes Java counts all since
-/// the last separator that it looked at.
+/// Whether a backslash escapes the separator at `at`. Java counts all
+/// backslashes since the last separator that it looked at.
 fn is_escaped(name: &[u8], at: usize, searched: usize) -> bool {
     match &name[..at] {
         [.., b'\\', b'\\'] => {

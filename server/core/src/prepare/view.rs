@@ -21,11 +21,10 @@ pub(super) struct View<'a> {
     has_session: bool,
 }
 
-/// So many changed znodes are looked for one after the other.
+/// The most changed znodes that are looked for one after the other.
 const COMPARED_MAX: usize = 8;
 
-/// So many need no memory of their own: the release of a lock sets and deletes one znode, which changes
-/// its directory as well.
+/// How many changed znodes are stored inline: the release of a lock changes one znode and its directory.
 const CHANGED_INLINE: usize = 2;
 
 /// The znodes that a multi has changed so far, each once.

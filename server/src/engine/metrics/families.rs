@@ -107,7 +107,8 @@ impl Table {
     }
 }
 
-/// Of an ensemble, of a Java virtual machine, or of a cache, a queue or a thread that is not here.
+/// ZooKeeper's counters that stay 0 here: of ensembles, of the Java virtual machine, and of its caches,
+/// queues and threads.
 const UNUSED_COUNTERS: &str = "
     looking_count diff_count snap_count revalidate_count proposal_count
     learner_proposal_received_count learner_commit_received_count

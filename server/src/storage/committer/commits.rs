@@ -11,8 +11,8 @@
 //!
 //! - The runtime has other workers, and no other server of the process does the same now.
 //! - The last rounds were quick (`LOG_INLINE_TIME_MAX`).
-//! - What was appended during a round is for the thread: many clients write, and all workers shall
-//!   be there for them.
+//! - Work that was appended during a round goes to the thread: many clients write, and the workers are to
+//!   serve them.
 //! - The thread watches. If the disk hangs it wakes another worker, which then also waits for the
 //!   sockets and timers of the runtime. If the task does not get its turn the thread takes its work.
 //!
