@@ -201,7 +201,8 @@ count), `authProvider.NAME` and `superUser.NAME`. `kerberos.NAME` is refused.
 ## Keys without effect
 
 The start warns of each of these, and goes on. It does not start where to go on would weaken security: for example with the
-keys of Kerberos, with a class of an unknown authentication provider, and with `admin.needClientAuth` without HTTPS.
+keys of Kerberos, with a class of an unknown authentication provider, and with `admin.needClientAuth` without HTTPS. A key that
+it does not know is a warning, also if it resembles one about security: ZooKeeper accepts any key. So read the log of a first start.
 
 `NAME.*` means the keys that begin so and are not in the table above.
 
