@@ -507,8 +507,9 @@ impl Session {
             other => {
                 let expected = other.as_ref().map(|sent| sent.xid);
                 // Put back, so that its call completes with the lost connection.
-                self.sent.extend(other);
-                self.sent.rotate_right(usize::from(expected.is_some()));
+                if let Some(sent) = other {
+                    self.sent.push_front(sent);
+                }
                 return Err(ConnectionFault::OutOfOrder { expected, got: header.xid });
             }
         };
