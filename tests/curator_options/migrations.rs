@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zoolet::client::{Client, Parents, RetryPolicy};
+use zoolet::client::{Client, Error, Parents, RetryPolicy};
 use zoolet::protocol::{Acl, Create, CreateMode, ErrorCode, Expect, MultiOp};
 use zoolet::recipes::migration::{Migration, MigrationError, MigrationManager, MigrationSet};
 use zoolet::recipes::{InterProcessSemaphoreMutex, LockError};
@@ -232,6 +232,11 @@ async fn a_transaction_that_is_too_long_ends_with_an_error() {
         .map(|n| MultiOp::create(format!("/{n}"), vec![0_u8; 500_000], CreateMode::Persistent))
         .collect();
     let error = manager(&client).migrate(&set("long", &[&ops])).await.unwrap_err();
+    assert!(matches!(error, MigrationError::Client(Error::TooLong { .. })), "{error}");
+    // The server loses each reply to a client that sends it all the same.
+    let builder = Client::builder().jute_max_buffer(usize::MAX);
+    let sending = builder.connect(server.dialer()).await.unwrap();
+    let error = manager(&sending).migrate(&set("long", &[&ops])).await.unwrap_err();
     assert!(matches!(&error, MigrationError::Client(error) if error.is_retryable()), "{error}");
     assert_eq!(client.exists("/0").await.unwrap(), None);
 }

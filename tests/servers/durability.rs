@@ -336,7 +336,8 @@ async fn the_server_restarts_after_closing_a_session_with_70_mb_of_ephemeral_nam
 async fn a_write_that_is_too_long_for_a_log_record_is_refused() {
     let disk = Arc::new(MemDisk::default());
     let server = start(Config { frame_bytes_max: 80 << 20, ..config(disk.clone()) }).await;
-    let client = connect(&server).await;
+    let builder = Client::builder().jute_max_buffer(80 << 20);
+    let client = builder.connect(server.dialer()).await.unwrap();
     let error = client.create("/long").data(vec![1; 70 << 20]).await.unwrap_err();
     assert!(error.is(ErrorCode::BAD_ARGUMENTS), "{error}");
     // Each operation is short, and the server expands its access control list.

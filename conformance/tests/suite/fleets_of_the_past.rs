@@ -418,8 +418,11 @@ fn seen_from(after: u64, goes_on: i64, expected: &Told, told: &Told) -> Told {
     if is_older || expected.asked <= goes_on {
         seen.asked = told.asked;
     }
-    // kazoo's Lock and WriteLock have one name: a reader that came before the snapshot tells them apart.
-    if is_older && expected.place.contains("__lock__") && told.role == "writes" {
+    // kazoo's Lock and WriteLock have one name. A reader tells them apart, which may have come and gone
+    // before the snapshot, or be in the snapshot and come after the end of the hold.
+    let may_be_either = |hold: &Told| ["holds", "writes"].contains(&hold.role.as_str());
+    let has_one_name = is_older && expected.place.contains("__lock__");
+    if has_one_name && may_be_either(told) && may_be_either(expected) {
         seen.role.clone_from(&told.role);
     }
     seen
