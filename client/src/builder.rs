@@ -16,7 +16,7 @@ use crate::defaults::Defaults;
 use crate::driver::{self, Shared};
 use crate::error::Error;
 use crate::hosts::Hosts;
-use crate::limits::TIME_LIMIT_MAX;
+use crate::limits::{JUTE_MAX_BUFFER_MIN, TIME_LIMIT_MAX};
 use crate::random::Random;
 use crate::retry::RetryPolicy;
 use crate::root::Root;
@@ -108,7 +108,8 @@ impl Builder {
 
     /// The most bytes of a request; 1,048,575 by default, as the servers' `jute.maxbuffer`. A longer
     /// request fails with [`Error::TooLong`] and is not sent: a server closes the connection at a
-    /// request that is longer than its own `jute.maxbuffer`. So raise both together.
+    /// request that is longer than its own `jute.maxbuffer`. So raise both together. Less than
+    /// 524,288 counts as that: the requests that the client makes of many paths are up to that long.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), zoolet_client::Error> {
@@ -120,7 +121,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn jute_max_buffer(mut self, bytes: usize) -> Self {
-        self.options.jute_max_buffer = bytes;
+        self.options.jute_max_buffer = bytes.max(JUTE_MAX_BUFFER_MIN);
         self
     }
 

@@ -11,6 +11,9 @@ pub(crate) const FRAME_BYTES_MAX: usize = 256 << 20;
 /// the same size.
 pub(crate) const PATH_BYTES_MAX: usize = 128 << 10;
 
+/// The least limit of a request: room for [`PATH_BYTES_MAX`] of paths, with what comes with each.
+pub(crate) const JUTE_MAX_BUFFER_MIN: usize = 4 * PATH_BYTES_MAX;
+
 /// How often missing ancestors are created before a create fails. Each time another client must
 /// have created or deleted one meanwhile.
 pub(crate) const PARENT_ATTEMPTS_MAX: u32 = 10;

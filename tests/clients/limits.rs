@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use zoolet::client::{Client, ConnectionState, Error};
 use zoolet::protocol::OpCode;
+use zoolet::recipes::{InterProcessMutex, LockState};
 use zoolet::server::Config;
 use zoolet::testing::TestServer;
 use zoolet_test_support::listening_server;
@@ -42,6 +44,21 @@ async fn a_client_and_a_server_with_a_greater_jute_maxbuffer_take_longer_request
     client.create("/a").data(vec![1; 3 * MIB]).await.unwrap();
     assert_eq!(client.get("/a").await.unwrap().0.len(), 3 * MIB);
     assert!(matches!(client.set("/a", vec![1; 5 * MIB]).await, Err(Error::TooLong { .. })));
+    assert_eq!(client.connection_count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_requests_of_the_client_itself_are_never_too_long() {
+    let server = TestServer::start().await.unwrap();
+    let client = Client::builder().jute_max_buffer(1).connect(server.dialer()).await.unwrap();
+    assert_eq!(client.jute_max_buffer(), 512 << 10);
+    let (data, mut guards) = (Bytes::from_static(b"me"), Vec::new());
+    for number in 0..4_000 {
+        let mutex = InterProcessMutex::new(&client, &format!("/locks/{number}")).unwrap();
+        guards.push(mutex.with_data(data.clone()).acquire().await.unwrap());
+    }
+    tokio::time::sleep(2 * client.session_timeout()).await;
+    assert!(guards.iter().all(|guard| guard.state() == LockState::Held));
     assert_eq!(client.connection_count(), 1);
 }
 
