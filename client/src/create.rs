@@ -89,8 +89,8 @@ impl Client {
     /// [`NODE_EXISTS`](ErrorCode::NODE_EXISTS) if the znode exists,
     /// [`NO_CHILDREN_FOR_EPHEMERALS`](ErrorCode::NO_CHILDREN_FOR_EPHEMERALS) below an ephemeral.
     ///
-    /// A server ends the connection at a request that is longer than its `jute.maxbuffer`,
-    /// 1,048,575 bytes by default: the request fails with [`Error::TooLong`].
+    /// A request that is longer than [`jute_max_buffer`](crate::Builder::jute_max_buffer), 1,048,575
+    /// bytes by default, fails with [`Error::TooLong`] and is not sent.
     pub fn create(&self, path: &str) -> Create {
         Create {
             client: self.clone(),

@@ -20,8 +20,8 @@ use super::recipe::deletion::warn_of_refusal;
 impl Client {
     /// Replaces a znode's data (`setData`). Awaited, it returns the new Stat.
     ///
-    /// A server ends the connection at a request that is longer than its `jute.maxbuffer`,
-    /// 1,048,575 bytes by default: the request fails with [`Error::TooLong`].
+    /// A request that is longer than [`jute_max_buffer`](crate::Builder::jute_max_buffer), 1,048,575
+    /// bytes by default, fails with [`Error::TooLong`] and is not sent.
     pub fn set(&self, path: &str, data: impl Into<Bytes>) -> SetData {
         let data = Some(data.into());
         SetData { client: self.clone(), path: path.to_owned(), data, version: Expect::Any }
