@@ -8,7 +8,8 @@
 //! - `replace` puts another state in place of the whole.
 //! - `connection` is one client's conversation: the handshake, then requests in their order.
 //! - `outbox` is the queue of the `message`s for one client.
-//! - `registry` knows the open connections and the live sessions.
+//! - `registry` knows the open connections and the live sessions; a `merge_block` keeps their end from stalling
+//!   the allocator.
 //! - `journal` appends each transaction to the log before it is applied.
 //! - `ticker` is the only task that acts by the clock; `clock` is the server's clock.
 //! - `audit` writes down who has changed what.
@@ -36,6 +37,7 @@ pub(crate) mod replace;
 mod commit;
 mod expiries;
 mod hooked;
+mod merge_block;
 pub(crate) mod plain_reads;
 pub(crate) mod plain_writes;
 mod session_ids;

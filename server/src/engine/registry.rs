@@ -17,6 +17,7 @@ use zoolet_core::{ConnectionId, Identities};
 use zoolet_protocol::SessionId;
 
 use super::expiries::{Expiries, Turn};
+use super::merge_block::MergeBlock;
 use super::message::Message;
 use super::outbox::{Outbox, Outgoing, Overflow};
 use super::state::LockHeld;
@@ -139,6 +140,7 @@ pub(crate) struct Liveness {
     listed_ms: AtomicU64,
     /// The connection that serves it, if one does.
     connection: Mutex<Option<Arc<Peer>>>,
+    _merge_block: MergeBlock,
 }
 
 impl Liveness {
@@ -149,6 +151,7 @@ impl Liveness {
             last_heard_ms: AtomicU64::new(now_ms),
             listed_ms: AtomicU64::new(u64::MAX),
             connection: Mutex::new(None),
+            _merge_block: MergeBlock::of(session),
         }
     }
 
