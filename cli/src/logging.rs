@@ -43,6 +43,17 @@ impl From<LogLevel> for LogLevels {
     }
 }
 
+impl LogLevels {
+    /// The same levels. What has no target of its own logs from `default` up, unless a level is given for it: a
+    /// misspelt target must not silence the warnings of the others.
+    fn or_else(self, default: LogLevel) -> Self {
+        match self.0.default_level() {
+            Some(_) => self,
+            None => Self(self.0.with_default(LevelFilter::from(default))),
+        }
+    }
+}
+
 /// The text is not a list of levels.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -116,7 +127,7 @@ pub(crate) fn start_with(levels: Option<LogLevels>, default: LogLevel, format: L
             .log_internal_errors(false)
             .boxed(),
     };
-    tracing_subscriber::registry().with(layer).with(levels.0).init();
+    tracing_subscriber::registry().with(layer).with(levels.or_else(default).0).init();
     if let Some(error) = bad {
         tracing::warn!("RUST_LOG is not understood, and logs are from {default:?} up: {error}");
     }
@@ -134,5 +145,13 @@ mod tests {
         for text in ["", "verbose", "zoolet_server", "zoolet_server=loud", "=debug", "info,,warn"] {
             assert!(text.parse::<LogLevels>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_has_no_target_logs_as_without_levels() {
+        let levels =
+            |text: &str| text.parse::<LogLevels>().expect("it is one").or_else(LogLevel::Info);
+        assert_eq!(levels("a=debug"), levels("a=debug,info"));
+        assert_ne!(levels("a=debug,off"), levels("a=debug"));
     }
 }

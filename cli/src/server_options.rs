@@ -227,6 +227,11 @@ impl ServerOptions {
                  starts empty, and its data are lost when it stops",
             );
         }
+        if self.jute_maxbuffer.is_some_and(|bytes| bytes < HANDSHAKE_BYTES) {
+            remarks.push(
+                "jute.maxbuffer is in bytes, and shorter than the request that begins a session",
+            );
+        }
         remarks.extend(idle::remarks(self));
         remarks
     }
@@ -278,6 +283,9 @@ fn put<T>(slot: &mut T, option: Option<T>) {
         *slot = option;
     }
 }
+
+/// The length of the request with which a client begins a session.
+const HANDSHAKE_BYTES: usize = 45;
 
 const LISTENING: &str = "Listening";
 const SESSIONS: &str = "Sessions";

@@ -229,6 +229,8 @@ fn options_without_effect_are_remarked_on() {
     assert!(flags(&[schemes, "--enforce-auth-enabled"]).remarks().is_empty());
     assert!(flags(&[]).remarks().is_empty());
     assert_eq!(flags(&[schemes]).config().unwrap().enforce_auth, EnforceAuth::Off);
+    assert!(flags(&["--jute-maxbuffer=4"]).remarks()[0].contains("in bytes"));
+    assert!(flags(&["--jute-maxbuffer=45"]).remarks().is_empty());
     assert!(flags(&["--super-user=a"]).remarks()[0].contains("--jaas-config"));
     assert!(flags(&["--ensemble-auth-name=a"]).remarks()[0].contains("authProvider.ensemble"));
     let provider = "--auth-provider=ensemble";
