@@ -18,6 +18,10 @@ impl<'a> Lists<'a> {
         self.bytes += 4 + path.len();
     }
 
+    fn has_room_for(&self, path: &str) -> bool {
+        self.bytes == 0 || self.bytes + 4 + path.len() <= PATH_BYTES_MAX
+    }
+
     fn names(&self, kind: WatchKind) -> Names {
         self.lists[kind as usize].iter().copied().collect()
     }
@@ -46,10 +50,10 @@ pub(crate) fn registrations<'a>(
     let mut requests = Vec::new();
     let mut lists = Lists::default();
     for (kind, path) in paths {
-        lists.add(kind, path);
-        if lists.bytes >= PATH_BYTES_MAX {
+        if !lists.has_room_for(path) {
             requests.push(std::mem::take(&mut lists).into_request(seen));
         }
+        lists.add(kind, path);
     }
     if lists.bytes > 0 {
         requests.push(lists.into_request(seen));
@@ -98,5 +102,17 @@ mod tests {
         }
         assert_eq!(count, 10_000);
         assert!(requests.len() > 3);
+    }
+
+    #[test]
+    fn a_long_path_has_a_request_of_its_own() {
+        let (short, long) = (format!("/{:050}", 0), format!("/{}", "a".repeat(300_000)));
+        let paths = std::iter::repeat_n(&short, 2_000).chain([&long]).chain([&short]);
+        let requests = registrations(paths.map(|path| (WatchKind::Data, path.as_str())), Zxid(7));
+        let length =
+            |request| zoolet_protocol::encode_request(zoolet_protocol::Xid(1), request).len();
+        let lengths: Vec<_> = requests.iter().map(length).collect();
+        assert_eq!(lengths.len(), 3);
+        assert!(lengths.iter().all(|length| *length < 300_100), "{lengths:?}");
     }
 }
