@@ -470,3 +470,17 @@ async fn trying_a_held_lock_costs_one_read() {
     let requests = counting.take_requests();
     assert!(requests.contains(&(OpCode::GET_CHILDREN, 2)), "before and behind it: {requests:?}");
 }
+
+/// The request that releases it names the znode twice, and is too long. A delete is not.
+#[tokio::test(start_paused = true)]
+async fn a_write_lock_with_a_very_long_path_is_released() {
+    let server = server().await;
+    let client = Client::builder().jute_max_buffer(1).connect(server.dialer()).await.unwrap();
+    let path = format!("/{}", "a".repeat(270_000));
+    client.create(&path).await.unwrap();
+    let lock = InterProcessReadWriteLock::new(&client, &path).expect("a path");
+    drop(lock.write_lock().acquire().await.unwrap());
+    tokio::time::sleep(SOON).await;
+    assert_eq!(lock.write_lock().participants().await.unwrap(), Vec::<String>::new());
+    lock.write_lock().acquire().await.unwrap().release().await.unwrap();
+}

@@ -162,9 +162,9 @@ impl SessionClient {
 /// it whatever it stands for, as a lock. Neither a znode that is gone nor the end of its session is worth
 /// a warning.
 pub(crate) fn warn_of_refusal(deleted: &Result<(), Error>) {
-    if let Err(error) = deleted
-        && error.code().is_some_and(|code| code != ErrorCode::NO_NODE)
-    {
+    let Err(error) = deleted else { return };
+    let is_refused = error.code().is_some_and(|code| code != ErrorCode::NO_NODE);
+    if is_refused || matches!(error, Error::TooLong { .. }) {
         tracing::warn!("a znode was not deleted in the background: {error}");
     }
 }

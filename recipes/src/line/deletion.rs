@@ -93,9 +93,9 @@ impl Drop for Deletion {
     }
 }
 
-/// Whether to send a plain delete next, after the first request failed: the reply was lost, or the server
-/// refused another part of the request.
+/// Whether to send a plain delete next, after the first request failed: the reply was lost, the server
+/// refused another part of the request, or the request was too long, which a delete is not.
 fn should_repeat(error: &client::Error) -> bool {
     let is_refused = error.code().is_some_and(|code| code != ErrorCode::NO_NODE);
-    error.is_retryable() || is_refused
+    error.is_retryable() || is_refused || matches!(error, client::Error::TooLong { .. })
 }
