@@ -53,8 +53,9 @@ pub enum QueueError {
     /// by a shorter write, of another library. It stays in the queue, and this client passes it over for
     /// some time.
     #[error(
-        "{path}: the item stays in the queue: its {bytes} bytes could not be put back, since the server's \
-         jute.maxbuffer has no room for them and 500 more; use leases, or raise jute.maxbuffer"
+        "{path}: the item stays in the queue: its {bytes} bytes could not be put back, since jute.maxbuffer of \
+         the server, or Builder::jute_max_buffer of this client, has no room for them and 500 more; use leases, \
+         or raise the limit"
     )]
     NoWayBack {
         /// The item.
