@@ -16,7 +16,7 @@ use crate::defaults::Defaults;
 use crate::driver::{self, Shared};
 use crate::error::Error;
 use crate::hosts::Hosts;
-use crate::limits::{JUTE_MAX_BUFFER_MIN, TIME_LIMIT_MAX};
+use crate::limits::{JUTE_MAX_BUFFER_MAX, JUTE_MAX_BUFFER_MIN, TIME_LIMIT_MAX};
 use crate::random::Random;
 use crate::retry::RetryPolicy;
 use crate::root::Root;
@@ -109,7 +109,8 @@ impl Builder {
     /// The most bytes of a request; 1,048,575 by default, as the servers' `jute.maxbuffer`. A longer
     /// request fails with [`Error::TooLong`] and is not sent: a server closes the connection at a
     /// request that is longer than its own `jute.maxbuffer`. So raise both together. Less than
-    /// 524,288 counts as that: the requests that the client makes of many paths are up to that long.
+    /// 524,288 counts as that: the requests that the client makes of many paths are up to that long. More than
+    /// 2,147,483,647 counts as that: no frame is longer.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), zoolet_client::Error> {
@@ -121,7 +122,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn jute_max_buffer(mut self, bytes: usize) -> Self {
-        self.options.jute_max_buffer = bytes.max(JUTE_MAX_BUFFER_MIN);
+        self.options.jute_max_buffer = bytes.clamp(JUTE_MAX_BUFFER_MIN, JUTE_MAX_BUFFER_MAX);
         self
     }
 
@@ -358,7 +359,9 @@ impl Builder {
         let connection_timeout = self.options.connection_timeout;
         // A server that does not answer must leave time for the others.
         let servers = u32::try_from(dialer.servers().max(1)).unwrap_or(u32::MAX);
-        let attempt = self.options.timeout.min(connection_timeout) / 2 / servers;
+        // Without a time limit, too.
+        let attempt =
+            self.options.timeout.min(connection_timeout).min(SESSION_TIMEOUT) / 2 / servers;
         let options = Options { attempt, ..self.options };
         let random = match self.seed {
             Some(seed) => Random::seeded(seed),

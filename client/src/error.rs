@@ -61,8 +61,8 @@ pub enum Error {
     /// The request is longer than a server takes: it was not sent, since a server closes the
     /// connection that such a request comes from.
     #[error(
-        "{}: the request has {bytes} bytes, and a server takes {limit} (jute.maxbuffer; \
-         Builder::jute_max_buffer raises the limit of the client)",
+        "{}: the request has {bytes} bytes, and the limit of this client is {limit} \
+         (Builder::jute_max_buffer; no more than jute.maxbuffer of the servers)",
         Subject(*op, path)
     )]
     TooLong {

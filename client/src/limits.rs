@@ -7,12 +7,15 @@ use std::time::Duration;
 pub(crate) const FRAME_BYTES_MAX: usize = 256 << 20;
 
 /// The bytes of paths in one request that the client makes of many (`setWatches`, and the check of
-/// a session proof): well below what a server takes in a frame. ZooKeeper's own client splits at
+/// a session proof), with what comes with each: well below what a server takes in a frame. ZooKeeper's own client splits at
 /// the same size.
 pub(crate) const PATH_BYTES_MAX: usize = 128 << 10;
 
-/// The least limit of a request: room for [`PATH_BYTES_MAX`] of paths, with what comes with each.
+/// The least limit of a request: room for [`PATH_BYTES_MAX`], and for one long path more.
 pub(crate) const JUTE_MAX_BUFFER_MIN: usize = 4 * PATH_BYTES_MAX;
+
+/// The greatest limit of a request: no frame is longer.
+pub(crate) const JUTE_MAX_BUFFER_MAX: usize = i32::MAX as usize;
 
 /// How often missing ancestors are created before a create fails. Each time another client must
 /// have created or deleted one meanwhile.

@@ -561,11 +561,12 @@ impl SessionProof {
             |(_, claimed): &&(ClaimId, Arc<ClaimedZnode>)| claimed.may_be_checked();
         let others = claims.clone().filter(|claimed| !may_be_checked(claimed)).take(1);
         for (id, claimed) in claims.filter(may_be_checked).chain(others) {
-            bytes += claimed.path.len();
+            let op = MultiOp::check(claimed.path.clone(), claimed.version);
+            bytes += op.encoded_len();
             if bytes > PATH_BYTES_MAX && !ids.is_empty() {
                 break;
             }
-            ops.push(MultiOp::check(claimed.path.clone(), claimed.version));
+            ops.push(op);
             ids.push(*id);
         }
         self.last_checked = *ids.last()?;
@@ -575,6 +576,14 @@ impl SessionProof {
             self.sync = None;
         }
         Some((Request::Write(Write::Multi(ops)), ids))
+    }
+
+    /// A check was not sent, since it is too long: it is of one znode, whose path is so long that no server
+    /// has it. Others have their turns later.
+    pub(crate) fn handle_check_not_sent(&mut self, now: Instant) {
+        self.is_checking = false;
+        self.check_from = Some(now + self.timeout / CHECK_INTERVAL_MIN);
+        self.retry_from = self.check_from;
     }
 
     /// The reply to a check came, with results or with an error.

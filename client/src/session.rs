@@ -18,6 +18,7 @@
 //!   it would be lost.
 
 mod closing;
+mod credentials;
 mod hand_over;
 mod holding;
 mod keep_alive;
@@ -37,10 +38,11 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
+use zoolet_protocol::limits::REQUEST_HEADER_BYTES;
 use zoolet_protocol::{
-    Auth, ConnectRequest, ConnectResponse, DecodeError, ErrorCode, Incoming, OpCode, Password,
-    ReplyHeader, Request, RequestEncoder, SessionId, Xid, Zxid, decode_all, encode_request,
-    into_incoming,
+    Auth, ConnectRequest, ConnectResponse, DecodeError, Encode as _, ErrorCode, Incoming, OpCode,
+    Password, ReplyHeader, Request, RequestEncoder, SessionId, Xid, Zxid, decode_all,
+    encode_request, into_incoming,
 };
 
 use self::sasl::Authenticating;
@@ -272,15 +274,17 @@ impl Session {
         }
     }
 
-    fn transmit(&mut self, submission: Submission<'_>, now: Instant) {
+    /// Sends a request, and returns it as it waits for its reply; `None` if it is too long.
+    fn transmit(&mut self, submission: Submission<'_>, now: Instant) -> Option<&mut Sent> {
         let Submission { request, call, watch, watches, .. } = submission;
         let (replaced, is_covered) = self.keeping_persistent(&request, watch.as_ref());
-        let xid = self.take_xid();
-        let frame = self.encoder.encode(xid, replaced.as_deref().unwrap_or(&request));
-        let (bytes, limit) = (frame.len(), self.options.jute_max_buffer);
-        if bytes > limit {
-            return self.complete(&call, Outcome::TooLong { bytes, limit });
+        let request = replaced.as_deref().unwrap_or(&request);
+        if let Some(too_long) = self.too_long(request) {
+            self.complete(&call, too_long);
+            return None;
         }
+        let xid = self.take_xid();
+        let frame = self.encoder.encode(xid, request);
         for WatchRegistration { path, kind, queue } in watches {
             self.watches.add_if_needed(path, kind, queue);
         }
@@ -298,28 +302,15 @@ impl Session {
             is_proofs_sync: false,
         });
         self.last_sent = now;
+        self.sent.back_mut()
     }
 
-    /// Adds credentials, now and after every reconnect.
-    pub(crate) fn authenticate(&mut self, auth: Auth, call: Arc<Call>, now: Instant) {
-        if self.is_closing() {
-            return self.complete(&call, Outcome::Closed);
-        }
-        self.credentials.push(auth.clone());
-        if self.phase == Phase::Connected {
-            self.send_auth(auth, Some(call), now);
-        } else {
-            // They are sent after the next handshake; the caller need not wait for it.
-            let header = ReplyHeader { xid: Xid::AUTH, zxid: Zxid::ZERO, err: ErrorCode::OK };
-            self.complete(&call, Outcome::Answered(header, Bytes::new()));
-        }
-    }
-
-    fn send_auth(&mut self, auth: Auth, call: Option<Arc<Call>>, now: Instant) {
-        let request = Request::Session(zoolet_protocol::SessionRequest::Auth(auth));
-        self.outgoing.push_back(encode_request(Xid::AUTH, &request));
-        self.authenticating.push_back(call);
-        self.last_sent = now;
+    /// What becomes of a request that is longer than a server takes. It is measured before it is encoded,
+    /// so that one of any length takes no memory.
+    fn too_long(&self, request: &Request) -> Option<Outcome> {
+        let limit = self.options.jute_max_buffer;
+        let bytes = REQUEST_HEADER_BYTES + request.encoded_len();
+        (bytes > limit).then_some(Outcome::TooLong { bytes, limit })
     }
 
     /// A connection was opened: the handshake is sent first.
@@ -420,9 +411,7 @@ impl Session {
     fn begin_requests(&mut self, is_read_only: bool, now: Instant) {
         let is_first = self.state.is_none();
         self.phase = Phase::Connected;
-        for auth in self.credentials.clone() {
-            self.send_auth(auth, None, now);
-        }
+        self.send_credentials(now);
         let registrations = rewatch::registrations(self.watches.paths(), self.answered_zxid);
         self.rewatching = registrations.len();
         for request in registrations {

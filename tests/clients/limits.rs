@@ -1,17 +1,20 @@
 //! Requests that are too long, time limits that are too long for a clock, and wakers that call the
 //! client.
 
+use std::future::ready;
+use std::io;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use zoolet::client::{Client, ConnectionState, Error};
-use zoolet::protocol::OpCode;
-use zoolet::recipes::{InterProcessMutex, LockState};
-use zoolet::server::Config;
+use tokio::io::duplex;
+use zoolet::client::{Client, ConnectionState, Error, StreamDialer};
+use zoolet::protocol::{Expect, MultiOp, OpCode, SetData};
+use zoolet::recipes::{InterProcessMutex, InterProcessSemaphoreV2, LockError, LockState};
+use zoolet::server::{Config, Server};
 use zoolet::testing::TestServer;
 use zoolet_test_support::listening_server;
 
@@ -28,7 +31,7 @@ async fn a_request_that_is_too_long_is_not_sent() {
         assert_eq!((*op, of.as_str(), *limit), (OpCode::CREATE2, path, 0xf_ffff));
         assert!(*bytes > 2 * MIB && *bytes < 2 * MIB + 200, "{bytes}");
         assert!(error.has_no_effect() && !error.is_retryable());
-        assert!(error.to_string().ends_with("raises the limit of the client)"), "{error}");
+        assert!(error.to_string().ends_with("jute.maxbuffer of the servers)"), "{error}");
         assert_eq!(client.connection_count(), 1);
         client.create(path).data(vec![0; MIB - 200]).await.unwrap();
     }
@@ -60,6 +63,56 @@ async fn the_requests_of_the_client_itself_are_never_too_long() {
     tokio::time::sleep(2 * client.session_timeout()).await;
     assert!(guards.iter().all(|guard| guard.state() == LockState::Held));
     assert_eq!(client.connection_count(), 1);
+}
+
+#[tokio::test]
+async fn credentials_that_are_too_long_are_refused() {
+    let (_server, address) = listening_server(Config::default()).await;
+    let (address, long) = (address.to_string(), vec![b'x'; 2 * MIB]);
+    let is_too_long = |error: Error| matches!(error, Error::TooLong { op: OpCode::AUTH, .. });
+    let with_long = Client::builder().auth("digest", long.clone());
+    assert!(with_long.connect(address.as_str()).await.is_err_and(is_too_long));
+    let client = Client::connect(address.as_str()).await.unwrap();
+    assert!(client.authenticate("digest", long).await.is_err_and(is_too_long));
+    assert!(client.exists("/").await.unwrap().is_some());
+    assert_eq!(client.connection_count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_limit_a_request_is_no_longer_than_a_frame() {
+    let server = TestServer::start().await.unwrap();
+    let builder = Client::builder().jute_max_buffer(usize::MAX);
+    let client = builder.connect(server.dialer()).await.unwrap();
+    assert_eq!(client.jute_max_buffer(), i32::MAX as usize);
+    let permits = InterProcessSemaphoreV2::new(&client, "/permits", usize::MAX).unwrap();
+    let error = permits.acquire(usize::MAX).await.unwrap_err();
+    assert!(matches!(error, LockError::Client(Error::TooLong { .. })), "{error}");
+    let gibibyte = Bytes::from(vec![0; 1 << 30]);
+    let set = || SetData { path: "/".into(), data: Some(gibibyte.clone()), version: Expect::Any };
+    let ops = [set(), set()].map(MultiOp::SetData).to_vec();
+    let error = client.multi(ops).await.unwrap_err();
+    assert!(error.to_string().contains("2147483647"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_time_limits_a_client_leaves_a_server_that_does_not_answer() {
+    let server = Arc::new(Server::builder().start().await.unwrap());
+    let (ours, silent) = (Arc::clone(&server), Arc::new(Mutex::new(None)));
+    let open = move |_address| {
+        let (near, far) = duplex(1 << 16);
+        let mut silent = silent.lock().unwrap();
+        match &*silent {
+            // The first one accepts the connection, and does nothing more.
+            None => *silent = Some(far),
+            Some(_) => drop(tokio::spawn(ours.serve_stream(far, ([127, 0, 0, 1], 7).into()))),
+        }
+        ready(io::Result::Ok(near))
+    };
+    let dialer = StreamDialer::new("one,two", open).unwrap();
+    let builder = Client::builder().connection_timeout(Duration::MAX);
+    let connecting = builder.session_timeout(Duration::MAX).connect(dialer);
+    let client = tokio::time::timeout(Duration::from_secs(120), connecting).await;
+    assert!(client.expect("it goes on to the next").unwrap().exists("/").await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

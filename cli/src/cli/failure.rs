@@ -182,6 +182,7 @@ fn code(error: &Error) -> String {
         Error::Unreachable(_) => "Unreachable",
         Error::AuthFailed => "AuthFailed",
         Error::Protocol(_) => "Protocol",
+        Error::TooLong { .. } => "TooLong",
         _ => "Other",
     };
     name.to_owned()

@@ -88,9 +88,9 @@ impl Session {
     fn send_check(&mut self, now: Instant) {
         let Some((request, checks)) = self.proof.check() else { return };
         let call = Call::new(request.op_code());
-        self.transmit(Submission::new(request, call), now);
-        if let Some(sent) = self.sent.back_mut() {
-            sent.checks = checks;
+        match self.transmit(Submission::new(request, call), now) {
+            Some(sent) => sent.checks = checks,
+            None => self.proof.handle_check_not_sent(now),
         }
     }
 
@@ -99,8 +99,7 @@ impl Session {
         self.proof.handle_sync_sent();
         let request = Request::Read(Read::Sync("/".into()));
         let call = Call::new(request.op_code());
-        self.transmit(Submission::new(request, call), now);
-        if let Some(sent) = self.sent.back_mut() {
+        if let Some(sent) = self.transmit(Submission::new(request, call), now) {
             sent.is_proofs_sync = true;
         }
     }

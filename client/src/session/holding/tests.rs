@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use zoolet_protocol::{
-    Delete, ErrorCode, Expect, MultiOp, MultiResult, OpCode, ReplyHeader, Request, Response,
+    Delete, ErrorCode, Expect, MultiOp, MultiResult, OpCode, Read, ReplyHeader, Request, Response,
     SessionId, Write, Zxid, decode_request, encode_reply,
 };
 
 use super::super::opened::{SESSION, TIMEOUT, answer_handshake, options, shake_hands};
-use super::super::{Session, Submission};
+use super::super::{Options, Session, Submission};
 use crate::call::Call;
 use crate::clock::{Instant, SuspensionClock, now};
+use crate::limits::JUTE_MAX_BUFFER_MIN;
 use crate::proof::Servers;
 
 /// How many seconds a machine was suspended.
@@ -55,13 +56,15 @@ fn prove(session: &mut Session, sent: Instant) {
     exchange(session, OpCode::MULTI, check, after(check, 10));
 }
 
-/// Answers the next request, which is this one: a ping, a `sync` or the check of one znode.
+/// Answers the next request, which is this one: a ping, a `sync`, the read of a
+/// znode that is missing, or the check of one znode.
 fn answer(session: &mut Session, op: OpCode, at: Instant) {
     let frame = session.poll_transmit().expect("it is sent");
     let (header, _) = decode_request(&frame).expect("it is legal");
     assert_eq!(header.op, op);
     let response = match op {
         OpCode::MULTI => Response::Multi(vec![MultiResult::Check]),
+        OpCode::MULTI_READ => Response::Multi(vec![MultiResult::Error(ErrorCode::NO_NODE)]),
         _ => Response::Empty,
     };
     let header = ReplyHeader { xid: header.xid, zxid: Zxid(1), err: ErrorCode::OK };
@@ -102,6 +105,50 @@ fn a_claim_ends_with_the_request_that_gives_it_up_and_no_other_does() {
     give_up(&mut session, second, "/b", after(start, 5_600));
     // In place of a ping.
     exchange(&mut session, OpCode::SYNC, after(start, 10_000), after(start, 10_010));
+}
+
+/// A session of a client with the least limit of a request.
+fn session_of_short_requests(at: Instant) -> Session {
+    let suspension = SuspensionClock::new(|| Duration::ZERO);
+    let options = options(TIMEOUT, suspension);
+    let options = Options { jute_max_buffer: JUTE_MAX_BUFFER_MIN, ..options };
+    let mut session = Session::new(options, at);
+    shake_hands(&mut session, TIMEOUT, at);
+    session
+}
+
+#[test]
+fn the_check_of_many_znodes_with_short_paths_is_not_too_long() {
+    let start = now();
+    let mut session = session_of_short_requests(start);
+    for _ in 0..30_000 {
+        session.claim(SESSION, "/abcd".into(), Expect::Any, start);
+    }
+    exchange(&mut session, OpCode::SYNC, after(start, 5_000), after(start, 5_010));
+    session.handle_timeout(after(start, 5_010) + TIMEOUT / 24).expect("the server was heard of");
+    let check = session.poll_transmit().expect("it is sent");
+    let (header, _) = decode_request(&check).expect("it is legal");
+    assert_eq!(header.op, OpCode::MULTI);
+    assert!(check.len() < JUTE_MAX_BUFFER_MIN, "{} bytes", check.len());
+}
+
+#[test]
+fn the_reply_to_another_request_is_not_taken_for_that_to_a_check_that_was_too_long() {
+    let start = now();
+    let mut session = session_of_short_requests(start);
+    let path = format!("/{}", "a".repeat(JUTE_MAX_BUFFER_MIN));
+    let (_id, claimed) = session.claim(SESSION, path.into(), Expect::Any, start);
+    exchange(&mut session, OpCode::SYNC, after(start, 5_000), after(start, 5_010));
+    let check = after(start, 5_010) + TIMEOUT / 24;
+    let read = Request::Read(Read::MultiRead(Vec::new()));
+    session.submit(Submission::new(read, Call::new(OpCode::MULTI_READ)), check);
+    session.handle_timeout(check).expect("the server was heard of");
+    assert!(session.poll_timeout().is_some_and(|next| next > check), "it is tried again later");
+    let until = session.proven_until();
+    answer(&mut session, OpCode::MULTI_READ, after(check, 10));
+    assert_eq!(session.proven_until(), until, "a follower answers reads, too");
+    assert!(!claimed.is_gone(), "it was another znode that is missing");
+    assert!(session.poll_transmit().is_none());
 }
 
 #[test]
