@@ -38,6 +38,22 @@ def die_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+# What a server's process does before it becomes the server.
+before_exec = die_with_parent
+
+
+@contextlib.contextmanager
+def started_quickly():
+    """Servers that are started meanwhile do not die with this process if it is killed. To have anything done before
+    they begin, Python copies this process, which takes three milliseconds of each start."""
+    global before_exec
+    before_exec = None
+    try:
+        yield
+    finally:
+        before_exec = die_with_parent
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -56,7 +72,7 @@ class Server:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE if port is None else subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            preexec_fn=die_with_parent,
+            preexec_fn=before_exec,
         )
         running.append(self)
         self.pid = self.process.pid
@@ -72,7 +88,7 @@ class Server:
         while is_ready and not self.answers(*is_ready):
             if self.process.poll() is not None or time.monotonic() > self.began + SECONDS_TO_START:
                 raise SystemExit("not measured: %s does not start" % self.name)
-            time.sleep(0.0005)
+            time.sleep(0.0001)
         self.start_ms = (time.monotonic() - self.began) * 1000
 
     def answers(self, question, answer):
