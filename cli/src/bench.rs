@@ -9,7 +9,7 @@ mod environment;
 pub(crate) mod exclusion;
 pub(crate) mod failure;
 mod fan_out;
-mod hand_off;
+mod hand_over;
 mod herd;
 mod latency;
 mod load;

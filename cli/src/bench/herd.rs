@@ -1,4 +1,4 @@
-//! `zoolet bench herd`: what a hand-off costs, by the number of waiters.
+//! `zoolet bench herd`: what a hand-over costs, by the number of waiters.
 
 mod story;
 
@@ -9,10 +9,10 @@ use clap::Args;
 use super::clock::now;
 use super::common::{Common, unique};
 use super::failure::Failure;
-use super::hand_off::Line;
+use super::hand_over::Line;
 use super::latency::Latencies;
 use super::lock_algorithm::LockAlgorithm;
-use super::metrics::{BYTES, CPU, EVENTS, HAND_OFFS, REQUESTS, ROUND_TRIP};
+use super::metrics::{BYTES, CPU, EVENTS, HAND_OVERS, REQUESTS, ROUND_TRIP};
 use super::outcome::Outcome;
 use super::report::Story;
 use super::run::Workload;
@@ -33,15 +33,16 @@ pub(super) struct Herd {
     #[arg(default_values_t = LockAlgorithm::ALL)]
     locks: Vec<LockAlgorithm>,
 
-    /// How many hand-offs each round measures
-    #[arg(long, value_name = "COUNT", default_value = "100", value_parser = values::some)]
-    hand_offs: usize,
+    /// How many hand-overs each round measures
+    #[arg(long, alias = "hand-offs", value_name = "COUNT", default_value = "100")]
+    #[arg(value_parser = values::some)]
+    hand_overs: usize,
 
-    /// How long a round may take; it makes at least ten hand-offs
+    /// How long a round may take; it makes at least ten hand-overs
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::some_time)]
     time_limit: Duration,
 
-    /// The most who wait for the two locks that wake them all: each hand-off costs them a request
+    /// The most who wait for the two locks that wake them all: each hand-over costs them a request
     /// and more apiece
     #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = values::some)]
     herd_waiters_max: usize,
@@ -50,11 +51,11 @@ pub(super) struct Herd {
     pub(super) common: Common,
 }
 
-/// Hand-offs before the first that is measured: by then every holder has waited.
+/// Hand-overs before the first that is measured: by then every holder has waited.
 const WARM_UP: usize = 3;
 
-/// The least number of hand-offs in a round.
-const HAND_OFFS_MIN: usize = 10;
+/// The least number of hand-overs in a round.
+const HAND_OVERS_MIN: usize = 10;
 
 /// How many requests measure what one request takes.
 const ROUND_TRIPS: usize = 30;
@@ -97,9 +98,9 @@ impl Workload for Herd {
         };
         let mut notes: Vec<String> = (is_cut && has_herd).then(note).into_iter().collect();
         notes.push(
-            "One request: the median of a request and its answer, asked as each hand-off is when \
+            "One request: the median of a request and its answer, asked as each hand-over is when \
              nothing has moved for two milliseconds. A processor that has to wake up takes longer \
-             than one that is busy, and a hand-off takes such a round trip at least."
+             than one that is busy, and a hand-over takes such a round trip at least."
                 .to_owned(),
         );
         notes
@@ -115,18 +116,18 @@ impl Workload for Herd {
         let server = &*server;
         let mut line = Line::start(server, point.kind, &path, &clients).await?;
         for _ in 0..WARM_UP {
-            line = line.hand_off().await?.0;
+            line = line.hand_over().await?.0;
         }
         server.settle().await?;
         let (before, cpu_before) = (server.carried(), server.process.cpu_time());
         let mut latencies = Latencies::new();
         let begin = now();
-        for hand_off in 0..self.hand_offs {
-            if hand_off >= HAND_OFFS_MIN && begin.elapsed() > self.time_limit {
+        for hand_over in 0..self.hand_overs {
+            if hand_over >= HAND_OVERS_MIN && begin.elapsed() > self.time_limit {
                 break;
             }
             let time;
-            (line, time) = line.hand_off().await?;
+            (line, time) = line.hand_over().await?;
             latencies.record(time);
         }
         server.settle().await?;
@@ -136,7 +137,7 @@ impl Workload for Herd {
         line.end().await?;
         let count = latencies.count() as f64;
         let each = |number: u64| Some(number as f64 / count);
-        let mut values = vec![(HAND_OFFS, Some(count))];
+        let mut values = vec![(HAND_OVERS, Some(count))];
         values.extend(latencies.values());
         values.extend([
             (REQUESTS, each(carried.requests)),
@@ -149,7 +150,7 @@ impl Workload for Herd {
     }
 }
 
-/// Measures requests that are sent when nothing is under way, as before each hand-off.
+/// Measures requests that are sent when nothing is under way, as before each hand-over.
 async fn round_trips(server: &BenchServer) -> Result<Latencies, Failure> {
     let mut latencies = Latencies::new();
     for _ in 0..ROUND_TRIPS {

@@ -2,8 +2,8 @@
 
 use super::values::{Metric, Unit};
 
-pub(super) const HAND_OFFS: Metric =
-    Metric { key: "hand_offs", heading: "hand-offs", unit: Unit::Count };
+pub(super) const HAND_OVERS: Metric =
+    Metric { key: "hand_overs", heading: "hand-overs", unit: Unit::Count };
 pub(super) const PER_SECOND: Metric =
     Metric { key: "per_second", heading: "rate", unit: Unit::PerSecond };
 pub(super) const REQUESTS: Metric =

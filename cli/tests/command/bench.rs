@@ -95,7 +95,7 @@ async fn tls_and_users_of_sasl_are_measured_too() {
 async fn herd_locks_cost_more_with_more_waiters_and_the_mutex_does_not() {
     let page = file("herd.html", "");
     let page = page.to_str().unwrap();
-    let args = ["herd", "--waiters", "2,12", "--hand-offs", "10", "--rounds", "2"];
+    let args = ["herd", "--waiters", "2,12", "--hand-overs", "10", "--rounds", "2"];
     let json = measured(&[&args[..], &["--report", page]].concat()).await;
     assert_eq!((&json["bench"], &json["rounds"]), (&"herd".into(), &2.into()));
     for waiters in [2, 12] {
@@ -138,7 +138,7 @@ fn assert_is_whole(page: &str) {
 async fn servers_take_turns_under_their_names_and_no_znode_is_left() {
     let server = server().await;
     let address = format!("theirs={}", server.reachable());
-    let args = ["herd", "--waiters", "3", "--hand-offs", "10", "--rounds", "1", "--lock"];
+    let args = ["herd", "--waiters", "3", "--hand-overs", "10", "--rounds", "1", "--lock"];
     let servers = ["predecessor", "--server", &address, "--server", "ours=in-process"];
     let pid = server.pid().to_string();
     let json = measured(&[&args[..], &servers, &["--pid", &pid]].concat()).await;
@@ -160,7 +160,7 @@ async fn ctrl_c_leaves_no_znode() {
     let server = server().await;
     let address = server.reachable().to_string();
     let args = ["bench", "herd", "--server", &address, "--path", "/bench", "--waiters", "5"];
-    let args = [&args[..], &["--hand-offs", "100000", "--time-limit", "1h"]].concat();
+    let args = [&args[..], &["--hand-overs", "100000", "--time-limit", "1h"]].concat();
     let mut command = command(&args);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let client = Client::connect(address.as_str()).await.unwrap();
@@ -181,7 +181,7 @@ async fn an_interrupted_bench_reports_what_it_has_measured() {
     let page = page.to_str().unwrap();
     let server = server().await;
     let at = server.reachable().to_string();
-    let args = ["bench", "herd", "--waiters", "1,5", "--hand-offs", "20", "--rounds", "100000"];
+    let args = ["bench", "herd", "--waiters", "1,5", "--hand-overs", "20", "--rounds", "100000"];
     let args = [&args[..], &["--server", &at, "--json", "--report", page]].concat();
     let child = command(&args).spawn().unwrap();
     // Far more requests than a round of a lock takes.
@@ -203,7 +203,7 @@ async fn an_interrupted_bench_reports_what_it_has_measured() {
 #[tokio::test]
 async fn an_unwritable_page_is_an_error_before_the_measurement() {
     let page = directory("no-such-page").join("missing/page.html");
-    let args = ["bench", "herd", "--hand-offs", "1000000000", "--report", page.to_str().unwrap()];
+    let args = ["bench", "herd", "--hand-overs", "1000000000", "--report", page.to_str().unwrap()];
     assert_wrong(&run(&args).await, 1, &["missing/page.html", "cannot be written"]);
 }
 
@@ -324,7 +324,7 @@ async fn a_server_that_takes_no_more_connections_is_told_from_one_that_is_not_th
     let server = Running::start(&few).await;
     let address = server.reachable().to_string();
     let args = ["bench", "herd", "--server", &address, "--waiters", "1,20", "--rounds", "1"];
-    let ended = run(&[&args[..], &["--hand-offs", "1", "--lock", "predecessor"]].concat()).await;
+    let ended = run(&[&args[..], &["--hand-overs", "1", "--lock", "predecessor"]].concat()).await;
     assert_wrong(&ended, 70, &["takes no more connections", "--max-client-cnxns 0"]);
     // What was measured before is told.
     assert!(ended.stdout.contains("Ended early"), "{}", ended.stdout);
@@ -352,7 +352,7 @@ async fn a_bench_ends_when_its_server_has_gone() {
 
 #[tokio::test]
 async fn a_lock_that_is_named_twice_is_measured_once() {
-    let args = ["herd", "--waiters", "1,1", "--hand-offs", "1", "--rounds", "1", "--lock"];
+    let args = ["herd", "--waiters", "1,1", "--hand-overs", "1", "--rounds", "1", "--lock"];
     let json = measured(&[&args[..], &["predecessor,predecessor", "--in-process"]].concat()).await;
     assert_eq!(json["results"].as_array().unwrap().len(), 1, "{json}");
 }

@@ -53,7 +53,7 @@ pub(crate) fn shows_lines_by_day_and_by_night() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let page = folder.path().join("herd.html");
     let mut bench = Command::new(zoolet_binary()?);
-    bench.args(["bench", "herd", "--waiters", "1,4,16", "--hand-offs", "10", "--rounds", "1"]);
+    bench.args(["bench", "herd", "--waiters", "1,4,16", "--hand-overs", "10", "--rounds", "1"]);
     succeeded(&bench.arg("--report").arg(&page).output()?)?;
     for look in LOOKS {
         let picture = folder.path().join(look.name).with_extension("png");

@@ -1,4 +1,4 @@
-//! A line of clients that wait for a lock, and the hand-off from one to the next.
+//! A line of clients that wait for a lock, and the hand-over from one to the next.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl<'a> Line<'a> {
 
     /// Hands the lock over: the holder releases, the next client acquires, and the last holder enters the line
     /// again. Returns the time from the call to release until the next client knows that it holds the lock.
-    pub(super) async fn hand_off(mut self) -> Result<(Self, Duration), Failure> {
+    pub(super) async fn hand_over(mut self) -> Result<(Self, Duration), Failure> {
         let Held { member, guard, .. } = self.holder;
         self.exclusion.leave();
         let start = now();
