@@ -218,14 +218,24 @@ impl InterProcessSemaphoreV2 {
         Ok(None)
     }
 
-    /// Refuses a number of permits that the semaphore never has.
+    /// Refuses a number of permits that the semaphore never has, or that one request has no room for. It is
+    /// looked at before there are operations: a number too large must not take memory.
     fn check(&self, count: usize) -> Result<(), LockError> {
-        match self.maximum {
-            Maximum::Fixed(max) if count > max => {
-                Err(LockError::TooMany { path: self.path().to_owned(), count, max })
-            }
-            _ => Ok(()),
+        if let Maximum::Fixed(max) = self.maximum
+            && count > max
+        {
+            return Err(LockError::TooMany { path: self.path().to_owned(), count, max });
         }
+        if count > 1 {
+            let (bytes, limit) =
+                (self.permit_op().1.encoded_len(), self.line.client.jute_max_buffer());
+            let bytes = bytes.saturating_mul(count);
+            if bytes > limit {
+                let (op, path) = (OpCode::MULTI, self.path().to_owned());
+                return Err(client::Error::TooLong { op, path, bytes, limit }.into());
+            }
+        }
+        Ok(())
     }
 
     /// How many permits are free.
@@ -351,14 +361,8 @@ impl InterProcessSemaphoreV2 {
         Ok(self.line.client.missing_containers(&self.permits, acl).await?)
     }
 
-    /// Creates the permits and deletes the place with one multi: either the permits are held or the
-    /// place still is, and nothing can be lost in between.
-    async fn create(
-        &self,
-        place: &Place,
-        mut ops: Vec<MultiOp>,
-        count: usize,
-    ) -> Result<Permits, LockError> {
+    /// A path for permits, and the operation that creates one of them.
+    fn permit_op(&self) -> (String, MultiOp) {
         let path = self.line.client.protected_path(&self.permit_path(PERMIT_MARKER));
         let create = Create {
             kind: CreateKind::Create,
@@ -367,14 +371,18 @@ impl InterProcessSemaphoreV2 {
             acl: Some(self.line.acl.to_vec()),
             flags: CreateFlags::EPHEMERAL_SEQUENTIAL,
         };
-        let create = MultiOp::Create(create);
-        // Before there are operations: a number too large must not take memory.
-        let (bytes, limit) =
-            (create.encoded_len().saturating_mul(count), self.line.client.jute_max_buffer());
-        if bytes > limit {
-            let (op, path) = (OpCode::MULTI, self.path().to_owned());
-            return Err(client::Error::TooLong { op, path, bytes, limit }.into());
-        }
+        (path, MultiOp::Create(create))
+    }
+
+    /// Creates the permits and deletes the place with one multi: either the permits are held or the
+    /// place still is, and nothing can be lost in between.
+    async fn create(
+        &self,
+        place: &Place,
+        mut ops: Vec<MultiOp>,
+        count: usize,
+    ) -> Result<Permits, LockError> {
+        let (path, create) = self.permit_op();
         ops.extend(std::iter::repeat_n(create, count));
         ops.extend(place.delete_ops());
         let pending = PendingPermits::new(place.session(), path, count);
