@@ -109,8 +109,8 @@ impl Builder {
     /// The most bytes of a request; 1,048,575 by default, as the servers' `jute.maxbuffer`. A longer
     /// request fails with [`Error::TooLong`] and is not sent: a server closes the connection at a
     /// request that is longer than its own `jute.maxbuffer`. So raise both together. Less than
-    /// 524,288 counts as that: the requests that the client makes of many paths are up to that long. More than
-    /// 2,147,483,647 counts as that: no frame is longer.
+    /// 524,288 counts as that, so that there is room for the client's own requests about many paths. More
+    /// than 2,147,483,647 counts as that: no frame is longer.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), zoolet_client::Error> {
@@ -359,9 +359,10 @@ impl Builder {
         let connection_timeout = self.options.connection_timeout;
         // A server that does not answer must leave time for the others.
         let servers = u32::try_from(dialer.servers().max(1)).unwrap_or(u32::MAX);
-        // Without a time limit, too.
-        let attempt =
-            self.options.timeout.min(connection_timeout).min(SESSION_TIMEOUT) / 2 / servers;
+        let limit = self.options.timeout.min(connection_timeout);
+        // Without any time limit, too.
+        let limit = if limit < TIME_LIMIT_MAX { limit } else { SESSION_TIMEOUT };
+        let attempt = limit / 2 / servers;
         let options = Options { attempt, ..self.options };
         let random = match self.seed {
             Some(seed) => Random::seeded(seed),

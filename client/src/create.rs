@@ -90,7 +90,8 @@ impl Client {
     /// [`NO_CHILDREN_FOR_EPHEMERALS`](ErrorCode::NO_CHILDREN_FOR_EPHEMERALS) below an ephemeral.
     ///
     /// A request that is longer than [`jute_max_buffer`](crate::Builder::jute_max_buffer), 1,048,575
-    /// bytes by default, fails with [`Error::TooLong`] and is not sent.
+    /// bytes by default, fails with [`Error::TooLong`] and is not sent. A server with a lower limit closes
+    /// the connection at it ([`Error::ConnectionLoss`]).
     pub fn create(&self, path: &str) -> Create {
         Create {
             client: self.clone(),

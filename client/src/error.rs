@@ -58,8 +58,8 @@ pub enum Error {
         /// The path that it names.
         path: String,
     },
-    /// The request is longer than a server takes: it was not sent, since a server closes the
-    /// connection that such a request comes from.
+    /// The request is longer than the client's limit. It was not sent: a server closes the connection
+    /// at a request that is longer than its own.
     #[error(
         "{}: the request has {bytes} bytes, and the limit of this client is {limit} \
          (Builder::jute_max_buffer; no more than jute.maxbuffer of the servers)",

@@ -578,8 +578,8 @@ impl SessionProof {
         Some((Request::Write(Write::Multi(ops)), ids))
     }
 
-    /// A check was not sent, since it is too long: it is of one znode, whose path is so long that no server
-    /// has it. Others have their turns later.
+    /// A check was not sent, since it is too long: it is of one znode with a very long path. Others have
+    /// their turns later.
     pub(crate) fn handle_check_not_sent(&mut self, now: Instant) {
         self.is_checking = false;
         self.check_from = Some(now + self.timeout / CHECK_INTERVAL_MIN);

@@ -21,7 +21,8 @@ impl Client {
     /// Replaces a znode's data (`setData`). Awaited, it returns the new Stat.
     ///
     /// A request that is longer than [`jute_max_buffer`](crate::Builder::jute_max_buffer), 1,048,575
-    /// bytes by default, fails with [`Error::TooLong`] and is not sent.
+    /// bytes by default, fails with [`Error::TooLong`] and is not sent. A server with a lower limit closes
+    /// the connection at it ([`Error::ConnectionLoss`]).
     pub fn set(&self, path: &str, data: impl Into<Bytes>) -> SetData {
         let data = Some(data.into());
         SetData { client: self.clone(), path: path.to_owned(), data, version: Expect::Any }

@@ -119,7 +119,8 @@ impl TestServer {
         })))
     }
 
-    /// Connects a new client to it, in this process, with the client's default settings.
+    /// Connects a new client to it, in this process, with the client's default settings. Its limit of a request is
+    /// the server's (`Config::frame_bytes_max`), or 524,288 bytes if that is less.
     ///
     /// # Errors
     ///
@@ -130,6 +131,7 @@ impl TestServer {
             Some(seeds) => Client::builder().seed(seeds.lock().u64(..)),
             None => Client::builder(),
         };
+        let builder = builder.jute_max_buffer(self.0.config.frame_bytes_max);
         builder.connect(self.dialer()).await
     }
 
