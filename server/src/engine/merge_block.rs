@@ -1,12 +1,11 @@
 //! Blocks of memory that let glibc's allocator merge freed memory a little at a time.
 //!
-//! glibc keeps freed blocks of up to 128 bytes apart, in its fast bins. It merges all of them when somebody
-//! asks for a large block, or frees one. After 100,000 sessions have expired that takes up to 8 ms, and requests
-//! wait meanwhile. So some sessions have a large block, which is freed with the session. To ask for one in
-//! place of that would merge the bins of another arena: each thread has one, and a block goes back to that of
-//! the thread that has asked for it.
+//! glibc keeps small freed blocks apart, in its fast bins. It merges all of them when somebody asks for a large
+//! block, or frees one. After 100,000 sessions have expired that takes up to 8 ms, and requests wait meanwhile. So
+//! some sessions have a large block, which is freed with the session. To ask for one instead would not do: each
+//! thread has an arena with bins of its own, and a freed block goes to that of the thread that had asked for it.
 //!
-//! Nothing is written to the blocks, so they take addresses, but hardly any memory.
+//! Nothing is written to the blocks, so they take addresses, and little memory.
 
 use std::mem::MaybeUninit;
 
@@ -16,8 +15,9 @@ use zoolet_protocol::SessionId;
 /// of twice that length are not in an arena.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// One of so many sessions has a large block. To merge the blocks of these takes some ten microseconds.
-const SESSIONS_PER_BLOCK: i64 = 1024;
+/// One of so many sessions has a large block. To merge the small blocks of these takes less than 0.1 ms. It is a prime
+/// number, so that each thread has its share where several begin sessions by turns.
+const SESSIONS_PER_BLOCK: i64 = 1021;
 
 /// A large block, or nothing.
 #[derive(Debug)]
@@ -29,7 +29,8 @@ pub(super) struct MergeBlock {
 impl MergeBlock {
     /// What a session has. Sessions that begin one after the other have numbers that follow one another.
     pub(super) fn of(session: SessionId) -> Self {
-        let has_block = cfg!(target_env = "gnu") && session.0 % SESSIONS_PER_BLOCK == 0;
+        let has_block = cfg!(all(target_os = "linux", target_env = "gnu"))
+            && session.0 % SESSIONS_PER_BLOCK == 0;
         Self { _block: has_block.then(Box::new_uninit) }
     }
 }
