@@ -262,14 +262,16 @@ async fn more_permits_than_fit_into_one_request_are_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_number_of_permits_is_too_great_for_a_shared_maximum() {
+async fn a_number_of_permits_above_a_shared_maximum_is_waited_for_if_a_request_has_room_for_it() {
     let server = server().await;
     let (client, _) = counted(&server).await;
     let count = Arc::new(SharedCount::start(&client, "/count", 10).await.unwrap());
     let semaphore = InterProcessSemaphoreV2::with_count(&client, "/s", count).unwrap();
     let held = semaphore.acquire(1).await.unwrap();
-    let waited = semaphore.acquire_within(usize::MAX, SECOND).await;
+    let waited = semaphore.acquire_within(1_000, SECOND).await;
     assert!(matches!(waited, Err(LockError::TimedOut { .. })), "{waited:?}");
+    let refused = semaphore.acquire(usize::MAX).await;
+    assert!(matches!(refused, Err(LockError::Client(Error::TooLong { .. }))), "{refused:?}");
     held.release().await.unwrap();
 }
 
