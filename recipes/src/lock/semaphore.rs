@@ -147,7 +147,8 @@ impl InterProcessSemaphoreV2 {
     /// # Errors
     ///
     /// [`LockError::TooMany`] for more permits than the semaphore has, where their number is fixed;
-    /// the errors of requests. A session that ends is no error: the next session enters the line
+    /// [`client::Error::TooLong`] for more than one request has room for, which are some thousands; the
+    /// errors of requests. A session that ends is no error: the next session enters the line
     /// again.
     ///
     /// # Cancellation
