@@ -34,3 +34,18 @@ impl MergeBlock {
         Self { _block: has_block.then(Box::new_uninit) }
     }
 }
+
+#[cfg(all(test, target_os = "linux", target_env = "gnu"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_many_sessions_has_a_block() {
+        // Numbers of sessions are negative where the server's id is great.
+        for first in [i64::MIN, -7, 1] {
+            let ids = first..first + 2 * SESSIONS_PER_BLOCK;
+            let with_blocks = ids.filter(|id| MergeBlock::of(SessionId(*id))._block.is_some());
+            assert_eq!(with_blocks.count(), 2);
+        }
+    }
+}
