@@ -360,7 +360,7 @@ impl Builder {
         // A server that does not answer must leave time for the others.
         let servers = u32::try_from(dialer.servers().max(1)).unwrap_or(u32::MAX);
         let limit = self.options.timeout.min(connection_timeout);
-        // Without any time limit, too.
+        // A server that does not answer is left also where nothing has a time limit.
         let limit = if limit < TIME_LIMIT_MAX { limit } else { SESSION_TIMEOUT };
         let attempt = limit / 2 / servers;
         let options = Options { attempt, ..self.options };

@@ -19,7 +19,7 @@ pub(crate) enum Outcome {
     ConnectionLoss,
     /// The request was never sent.
     NotSent,
-    /// The request was never sent: it has more bytes than a server takes.
+    /// The request was never sent: it has more bytes than the client's limit.
     TooLong { bytes: usize, limit: usize },
     /// The session in which it was to be sent has expired. It was not sent, or its reply did not
     /// come.

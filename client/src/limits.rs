@@ -7,8 +7,8 @@ use std::time::Duration;
 pub(crate) const FRAME_BYTES_MAX: usize = 256 << 20;
 
 /// The bytes of paths in one request that the client makes of many (`setWatches`, and the check of
-/// a session proof), with what comes with each: well below what a server takes in a frame. ZooKeeper's own client splits at
-/// the same size.
+/// a session proof), with what comes with each: well below what a server takes in a frame. ZooKeeper's own
+/// client splits at the same size.
 pub(crate) const PATH_BYTES_MAX: usize = 128 << 10;
 
 /// The least limit of a request: room for [`PATH_BYTES_MAX`], and for one long path more.

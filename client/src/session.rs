@@ -305,7 +305,7 @@ impl Session {
         self.sent.back_mut()
     }
 
-    /// What becomes of a request that is longer than a server takes. It is measured before it is encoded,
+    /// What becomes of a request that is longer than the limit. It is measured before it is encoded,
     /// so that one of any length takes no memory.
     fn too_long(&self, request: &Request) -> Option<Outcome> {
         let limit = self.options.jute_max_buffer;
