@@ -58,8 +58,8 @@ pub enum Error {
         /// The path that it names.
         path: String,
     },
-    /// The request is longer than the client's limit. It was not sent: a server closes the connection
-    /// at a request that is longer than its own.
+    /// The request is longer than the client's limit, or the one that would register its watch again after a
+    /// reconnect. It was not sent: a server closes the connection at a request that is longer than its own.
     #[error(
         "{}: the request has {bytes} bytes, and the limit of this client is {limit} \
          (Builder::jute_max_buffer; no more than jute.maxbuffer of the servers)",

@@ -71,6 +71,12 @@ pub(crate) fn registration<'a>(
     lists.into_request(seen)
 }
 
+/// The most bytes of the request that registers one watch, without its header.
+pub(crate) fn bytes_of_one(path: &str) -> usize {
+    // The zxid, the lengths of five lists, and the path with its length.
+    8 + 5 * 4 + 4 + path.len()
+}
+
 /// The request that removes a kind of watch from a path.
 pub(crate) fn removal(path: &str, kind: WatchKind) -> Request {
     let watcher_type = match kind {
@@ -112,6 +118,7 @@ mod tests {
         let length =
             |request| zoolet_protocol::encode_request(zoolet_protocol::Xid(1), request).len();
         let lengths: Vec<_> = requests.iter().map(length).collect();
+        assert!(lengths.iter().all(|length| *length <= 8 + bytes_of_one(&long)), "{lengths:?}");
         assert_eq!(lengths.len(), 3);
         assert!(lengths.iter().all(|length| *length < 300_100), "{lengths:?}");
     }

@@ -24,6 +24,7 @@ mod holding;
 mod keep_alive;
 #[cfg(test)]
 mod opened;
+mod preamble;
 mod sasl;
 mod submission;
 mod unwatch;
@@ -40,11 +41,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use zoolet_protocol::limits::REQUEST_HEADER_BYTES;
 use zoolet_protocol::{
-    Auth, ConnectRequest, ConnectResponse, DecodeError, Encode as _, ErrorCode, Incoming, OpCode,
+    ConnectRequest, ConnectResponse, DecodeError, Encode as _, ErrorCode, Incoming, OpCode,
     Password, ReplyHeader, Request, RequestEncoder, SessionId, Xid, Zxid, decode_all,
-    encode_request, into_incoming,
+    into_incoming,
 };
 
+use self::credentials::{Credentials, SentCredentials};
+use self::preamble::Preamble;
 use self::sasl::Authenticating;
 pub(crate) use self::submission::{Submission, WatchRegistration};
 use super::call::{Call, Outcome};
@@ -146,7 +149,8 @@ pub(crate) struct Session {
     /// zxid that they reported, so `answered_zxid` stays until the last of them is answered.
     rewatching: usize,
     next_xid: i32,
-    credentials: Vec<Auth>,
+    credentials: Vec<Credentials>,
+    preamble: Preamble,
     /// The exchange of SASL tokens, while [`Phase::Authenticating`].
     sasl: Option<Authenticating>,
     /// Requests that wait for a connection, each with its deadline.
@@ -154,8 +158,8 @@ pub(crate) struct Session {
     sent: VecDeque<Sent>,
     /// The calls that asked for the close after the first one.
     closers: Vec<Arc<Call>>,
-    /// The calls that wait for replies to credentials, in order; `None` for credentials sent again.
-    authenticating: VecDeque<Option<Arc<Call>>>,
+    /// The credentials without a reply, in order.
+    authenticating: VecDeque<SentCredentials>,
     /// When the pings without a reply were sent.
     pings: VecDeque<Instant>,
     watches: Watches,
@@ -200,6 +204,7 @@ impl Session {
             rewatching: 0,
             next_xid: 1,
             credentials: Vec::new(),
+            preamble: Preamble::default(),
             sasl: None,
             queued: VecDeque::new(),
             sent: VecDeque::new(),
@@ -279,7 +284,7 @@ impl Session {
         let Submission { request, call, watch, watches, .. } = submission;
         let (replaced, is_covered) = self.keeping_persistent(&request, watch.as_ref());
         let request = replaced.as_deref().unwrap_or(&request);
-        if let Some(too_long) = self.too_long(request) {
+        if let Some(too_long) = self.too_long(request, watch.as_ref()) {
             self.complete(&call, too_long);
             return None;
         }
@@ -306,15 +311,18 @@ impl Session {
     }
 
     /// What becomes of a request that is longer than the limit. It is measured before it is encoded,
-    /// so that one of any length takes no memory.
-    fn too_long(&self, request: &Request) -> Option<Outcome> {
+    /// so that one of any length takes no memory. Where the request that registers its watch again
+    /// after a reconnect is longer, that counts: the server would close each connection at it.
+    fn too_long(&self, request: &Request, watch: Option<&WatchRegistration>) -> Option<Outcome> {
         let limit = self.options.jute_max_buffer;
-        let bytes = REQUEST_HEADER_BYTES + request.encoded_len();
+        let again = watch.map_or(0, |watch| rewatch::bytes_of_one(&watch.path));
+        let bytes = REQUEST_HEADER_BYTES + request.encoded_len().max(again);
         (bytes > limit).then_some(Outcome::TooLong { bytes, limit })
     }
 
     /// A connection was opened: the handshake is sent first.
     pub(crate) fn handle_connected(&mut self, servers: Servers, now: Instant) {
+        self.give_up_refused(now);
         self.phase = Phase::Handshaking;
         self.servers = servers;
         self.last_sent = now;
@@ -351,9 +359,10 @@ impl Session {
             self.complete(&sent.call, Outcome::ConnectionLoss);
         }
         let closers = std::mem::take(&mut self.closers).into_iter();
-        for call in std::mem::take(&mut self.authenticating).into_iter().flatten().chain(closers) {
+        for call in self.take_authenticating().chain(closers) {
             self.complete(&call, Outcome::ConnectionLoss);
         }
+        self.note_unanswered_preamble(before);
         match before {
             Phase::Closing => self.end(Outcome::Closed),
             Phase::Connected => self.change(ConnectionState::Suspended),
@@ -407,26 +416,6 @@ impl Session {
         Ok(())
     }
 
-    /// Sends what the server must have before requests, and the requests that have waited.
-    fn begin_requests(&mut self, is_read_only: bool, now: Instant) {
-        let is_first = self.state.is_none();
-        self.phase = Phase::Connected;
-        self.send_credentials(now);
-        let registrations = rewatch::registrations(self.watches.paths(), self.answered_zxid);
-        self.rewatching = registrations.len();
-        for request in registrations {
-            self.outgoing.push_back(encode_request(Xid::SET_WATCHES, &request));
-        }
-        for (submission, _) in std::mem::take(&mut self.queued) {
-            self.submit(submission, now);
-        }
-        self.change(match is_read_only {
-            true => ConnectionState::ReadOnly,
-            false if is_first => ConnectionState::Connected,
-            false => ConnectionState::Reconnected,
-        });
-    }
-
     fn handle_incoming(&mut self, incoming: Incoming, now: Instant) -> Result<(), ConnectionFault> {
         match incoming {
             Incoming::Event { zxid, event } => {
@@ -447,6 +436,7 @@ impl Session {
                     }
                     Xid::AUTH => self.handle_auth_reply(header),
                     Xid::SET_WATCHES => {
+                        self.preamble.handle_answer();
                         self.may_wait = true;
                         Ok(())
                     }
@@ -470,19 +460,6 @@ impl Session {
         if self.rewatching == 0 {
             self.answered_zxid = self.answered_zxid.max(header.zxid);
         }
-    }
-
-    fn handle_auth_reply(&mut self, header: ReplyHeader) -> Result<(), ConnectionFault> {
-        let call = self.authenticating.pop_front().flatten();
-        if let Some(call) = call {
-            self.complete(&call, Outcome::Answered(header, Bytes::new()));
-        }
-        if header.err.is_ok() {
-            return Ok(());
-        }
-        // The server closes the connection, and would close every other for these credentials.
-        self.end(Outcome::Closed);
-        Err(ConnectionFault::AuthFailed)
     }
 
     fn handle_reply(

@@ -7,4 +7,5 @@ mod client_sessions;
 mod dropped_watchers;
 mod limits;
 mod same_numbers;
+mod short_limits;
 mod written_together;

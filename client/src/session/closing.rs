@@ -46,7 +46,7 @@ impl Session {
         for call in sent.chain(queued).chain(closers) {
             self.complete(&call, outcome.clone());
         }
-        for call in std::mem::take(&mut self.authenticating).into_iter().flatten() {
+        for call in self.take_authenticating() {
             self.complete(&call, outcome.clone());
         }
         self.watches.end(&WatchUpdate::Closed, &mut self.wakers);

@@ -7,9 +7,26 @@ use zoolet_protocol::{
     Auth, ErrorCode, ReplyHeader, Request, SessionRequest, Xid, Zxid, encode_request,
 };
 
-use super::{Phase, Session};
+use super::{ConnectionFault, Phase, Session};
 use crate::call::{Call, Outcome};
 use crate::clock::Instant;
+
+/// What proves an identity to the servers.
+#[derive(Debug)]
+pub(super) struct Credentials {
+    auth: Auth,
+    /// A server has accepted them.
+    pub(super) is_accepted: bool,
+}
+
+/// Credentials that were sent and have no reply yet.
+#[derive(Debug)]
+pub(super) struct SentCredentials {
+    /// Their place in the list.
+    place: usize,
+    /// `None` if they were sent again.
+    call: Option<Arc<Call>>,
+}
 
 impl Session {
     /// Adds credentials, now and after every reconnect. Those that are too long are not added: the server would
@@ -19,12 +36,13 @@ impl Session {
             return self.complete(&call, Outcome::Closed);
         }
         let request = Request::Session(SessionRequest::Auth(auth.clone()));
-        if let Some(too_long) = self.too_long(&request) {
+        if let Some(too_long) = self.too_long(&request, None) {
             return self.complete(&call, too_long);
         }
-        self.credentials.push(auth);
+        let place = self.credentials.len();
+        self.credentials.push(Credentials { auth, is_accepted: false });
         if self.phase == Phase::Connected {
-            self.send_auth(&request, Some(call), now);
+            self.send_auth(&request, SentCredentials { place, call: Some(call) }, now);
         } else {
             // They are sent after the next handshake; the caller need not wait for it.
             let header = ReplyHeader { xid: Xid::AUTH, zxid: Zxid::ZERO, err: ErrorCode::OK };
@@ -34,14 +52,38 @@ impl Session {
 
     /// Sends all credentials, on a new connection.
     pub(super) fn send_credentials(&mut self, now: Instant) {
-        for auth in self.credentials.clone() {
-            self.send_auth(&Request::Session(SessionRequest::Auth(auth)), None, now);
+        for place in 0..self.credentials.len() {
+            let request =
+                Request::Session(SessionRequest::Auth(self.credentials[place].auth.clone()));
+            self.send_auth(&request, SentCredentials { place, call: None }, now);
         }
     }
 
-    fn send_auth(&mut self, request: &Request, call: Option<Arc<Call>>, now: Instant) {
+    fn send_auth(&mut self, request: &Request, sent: SentCredentials, now: Instant) {
         self.outgoing.push_back(encode_request(Xid::AUTH, request));
-        self.authenticating.push_back(call);
+        self.authenticating.push_back(sent);
         self.last_sent = now;
+    }
+
+    /// The reply to credentials came.
+    pub(super) fn handle_auth_reply(&mut self, header: ReplyHeader) -> Result<(), ConnectionFault> {
+        self.preamble.handle_answer();
+        if let Some(SentCredentials { place, call }) = self.authenticating.pop_front() {
+            if let Some(call) = call {
+                self.complete(&call, Outcome::Answered(header, Bytes::new()));
+            }
+            self.credentials[place].is_accepted |= header.err.is_ok();
+        }
+        if header.err.is_ok() {
+            return Ok(());
+        }
+        // The server closes the connection, and would close every other for these credentials.
+        self.end(Outcome::Closed);
+        Err(ConnectionFault::AuthFailed)
+    }
+
+    /// The calls that wait for replies to credentials.
+    pub(super) fn take_authenticating(&mut self) -> impl Iterator<Item = Arc<Call>> + use<> {
+        std::mem::take(&mut self.authenticating).into_iter().filter_map(|sent| sent.call)
     }
 }
