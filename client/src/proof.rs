@@ -82,7 +82,7 @@ pub(crate) struct ClaimedZnode {
     version: Expect,
     since: Instant,
     is_gone: AtomicBool,
-    /// The server refused to let this client check it.
+    /// The server refused to let this client check it, or the check is too long.
     is_refused: AtomicBool,
 }
 
@@ -578,12 +578,15 @@ impl SessionProof {
         Some((Request::Write(Write::Multi(ops)), ids))
     }
 
-    /// A check was not sent, since it is too long: it is of one znode with a very long path. Others have
-    /// their turns later.
-    pub(crate) fn handle_check_not_sent(&mut self, now: Instant) {
+    /// A check was not sent, since it is too long: it is of one znode with a very long path. From now on
+    /// it counts as one that may not be checked, and the others are checked at once.
+    pub(crate) fn handle_check_not_sent(&mut self, ids: &[ClaimId], now: Instant) {
         self.is_checking = false;
         self.check_from = Some(now + self.timeout / CHECK_INTERVAL_MIN);
         self.retry_from = self.check_from;
+        if let Some(id) = ids.first() {
+            self.check_others(*id, now);
+        }
     }
 
     /// The reply to a check came, with results or with an error.
@@ -614,16 +617,7 @@ impl SessionProof {
                 }
                 self.check_those_behind(id, now);
             }
-            Some((id, _)) => {
-                let claimed = self.claims.get(id);
-                let was_seen =
-                    claimed.is_none_or(|it| !it.is_refused.swap(true, Ordering::Relaxed));
-                if was_seen
-                    && self.claims.beginning_with(0).any(|(_, claimed)| claimed.may_be_checked())
-                {
-                    self.check_those_behind(id, now);
-                }
-            }
+            Some((id, _)) => self.check_others(id, now),
             None => {}
         }
         let before = self.proven_until;
@@ -634,6 +628,15 @@ impl SessionProof {
             self.retry_from = None;
         }
         self.handle_answer_of_leader(sent, now);
+    }
+
+    /// This claim may not be checked. If that was not known, a check of others is due at once.
+    fn check_others(&mut self, id: ClaimId, now: Instant) {
+        let claimed = self.claims.get(id);
+        let is_new = claimed.is_none_or(|it| !it.is_refused.swap(true, Ordering::Relaxed));
+        if is_new && self.claims.beginning_with(0).any(|(_, claimed)| claimed.may_be_checked()) {
+            self.check_those_behind(id, now);
+        }
     }
 
     /// A check stopped at this claim: makes a check of the claims behind it due at once.

@@ -90,7 +90,7 @@ impl Session {
         let call = Call::new(request.op_code());
         match self.transmit(Submission::new(request, call), now) {
             Some(sent) => sent.checks = checks,
-            None => self.proof.handle_check_not_sent(now),
+            None => self.proof.handle_check_not_sent(&checks, now),
         }
     }
 

@@ -152,6 +152,33 @@ fn the_reply_to_another_request_is_not_taken_for_that_to_a_check_that_was_too_lo
 }
 
 #[test]
+fn checks_that_are_too_long_take_no_turns_of_others() {
+    let start = now();
+    let mut session = session_of_short_requests(start);
+    for length in [JUTE_MAX_BUFFER_MIN; 5] {
+        let path = format!("/{}", "a".repeat(length));
+        session.claim(SESSION, path.into(), Expect::Any, start);
+    }
+    session.claim(SESSION, "/short".into(), Expect::Any, start);
+    exchange(&mut session, OpCode::SYNC, after(start, 5_000), after(start, 5_010));
+    let check = after(start, 5_010) + TIMEOUT / 24;
+    // Each takes one call, as those that are due at once do.
+    while session.poll_timeout().is_some_and(|next| next <= check) {
+        session.handle_timeout(check).expect("the server was heard of");
+    }
+    answer(&mut session, OpCode::MULTI, after(check, 10));
+    for round in 1..20 {
+        assert!(session.is_proven(SESSION, after(check, round * 5_000)), "after {round}");
+        let sync = after(check, round * 5_000);
+        session.handle_timeout(sync).expect("the server was heard of");
+        answer(&mut session, OpCode::SYNC, after(sync, 10));
+        session.handle_timeout(after(sync, 10) + TIMEOUT / 24).expect("the server was heard of");
+        answer(&mut session, OpCode::MULTI, after(sync, 20) + TIMEOUT / 24);
+        assert!(session.poll_transmit().is_none());
+    }
+}
+
+#[test]
 fn a_handshake_that_shortens_the_proof_is_told() {
     let start = now();
     let mut session = session(start);
