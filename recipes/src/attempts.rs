@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zoolet_protocol::ErrorCode;
 
-use crate::client::{Client, RetryPolicy};
+use crate::client::{self, Client, RetryPolicy};
 use crate::error::LockError;
 
 /// How many times in a row an attempt may fail because of other clients, which create and delete
@@ -22,6 +22,8 @@ pub(crate) struct Attempts<'a> {
     thwarted: u32,
     /// How many attempts failed for want of a connection.
     disconnected: u32,
+    /// How many answers to writes were lost in a row.
+    lost_answers: u32,
 }
 
 impl<'a> Attempts<'a> {
@@ -33,13 +35,21 @@ impl<'a> Attempts<'a> {
     pub(crate) fn without_client() -> Self {
         let (first, last) = (Duration::from_millis(1), Duration::from_millis(100));
         let policy = RetryPolicy::bounded_exponential_backoff(first, last, THWARTED_MAX);
-        Self { policy, client: None, thwarted: 0, disconnected: 0 }
+        Self { policy, client: None, thwarted: 0, disconnected: 0, lost_answers: 0 }
     }
 
     /// Waits before a new place is created after one was lost, however many were lost before.
     pub(crate) async fn wait_after_lost_place(&mut self) {
         self.thwarted = self.thwarted.min(THWARTED_MAX - 1);
         self.wait_after(LockError::place_lost()).await.expect("there is an attempt left");
+    }
+
+    /// As [`Attempts::wait_after`], after a write. A server ends the connection at a request that is too long
+    /// for it, each time: after so many lost answers in a row another attempt is of no use.
+    pub(crate) async fn wait_after_write(&mut self, error: LockError) -> Result<(), LockError> {
+        let is_lost = matches!(&error, LockError::Client(client::Error::ConnectionLoss { .. }));
+        self.lost_answers = if is_lost { self.lost_answers + 1 } else { 0 };
+        if self.lost_answers >= THWARTED_MAX { Err(error) } else { self.wait_after(error).await }
     }
 
     /// Waits before the next attempt. Returns the error if another attempt is of no use.

@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use zoolet::client::Client;
-use zoolet::protocol::OpCode;
-use zoolet::recipes::{Guard, InterProcessReadWriteLock, LockError, Owner};
+use zoolet::protocol::{OpCode, WatchMode};
+use zoolet::recipes::{
+    Guard, InterProcessMutex, InterProcessReadWriteLock, LockError, LockState, Owner,
+};
 use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
 use zoolet_test_support::stage::{counted, server};
@@ -483,4 +485,38 @@ async fn a_write_lock_with_a_very_long_path_is_released() {
     tokio::time::sleep(SOON).await;
     assert_eq!(lock.write_lock().participants().await.unwrap(), Vec::<String>::new());
     lock.write_lock().acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_lock_with_a_very_long_path_is_released_before_its_session_is_handed_over() {
+    let server = server().await;
+    let client = Client::builder().jute_max_buffer(1).connect(server.dialer()).await.unwrap();
+    let path = format!("/{}", "a".repeat(270_000));
+    client.create(&path).await.unwrap();
+    let lock = InterProcessReadWriteLock::new(&client, &path).expect("a path");
+    drop(lock.write_lock().acquire().await.unwrap());
+    let session = client.hand_over().expect("there is one");
+    let next = Client::builder().session(session).connect(server.dialer()).await.unwrap();
+    tokio::time::sleep(SOON).await;
+    assert_eq!(next.children(&path).await.unwrap().iter().count(), 0);
+}
+
+/// The watch on the znode is too long where a persistent one is set again with it.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_cannot_be_watched_is_not_told_as_lost() {
+    let server = server().await;
+    let client = Client::builder().jute_max_buffer(1).connect(server.dialer()).await.unwrap();
+    let path = format!("/{}", "a".repeat(270_000));
+    client.create(&path).await.unwrap();
+    let guard = InterProcessMutex::new(&client, &path).unwrap().acquire().await.unwrap();
+    let _watcher = client.watch(guard.path(), WatchMode::PERSISTENT).await.unwrap();
+    let told = tokio::time::timeout(3 * client.session_timeout(), guard.lost()).await;
+    assert!(told.is_err() && guard.state() == LockState::Held);
+    let deletes = async {
+        tokio::time::sleep(SOON).await;
+        client.delete(guard.path()).await.unwrap();
+        tokio::time::sleep(client.session_timeout()).await;
+    };
+    let ran = guard.run(deletes).await;
+    assert!(matches!(ran, Err(LockError::Lost(_))), "the checks tell it");
 }

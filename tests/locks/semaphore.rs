@@ -7,7 +7,8 @@ use std::time::Duration;
 use zoolet::client::{Client, Error};
 use zoolet::protocol::OpCode;
 use zoolet::recipes::{
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockError, LockState, SharedCount,
+    InterProcessMutex, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockError, LockState,
+    SharedCount,
 };
 use zoolet::server::Server;
 use zoolet_test_support::counting::Counting;
@@ -259,6 +260,34 @@ async fn more_permits_than_fit_into_one_request_are_refused_at_once() {
     assert_eq!(client.connection_count(), 1);
     assert_eq!(counting.take_requests(), [], "nobody waits behind it meanwhile");
     assert_eq!(semaphore.acquire(1_000).await.unwrap().len(), 1_000);
+}
+
+/// A namespace makes requests longer, and so do the directories and the place in line.
+#[tokio::test(start_paused = true)]
+async fn permits_that_are_too_many_for_a_request_are_refused_before_the_line_is_entered() {
+    let server = server().await;
+    let (all, _) = counted(&server).await;
+    for space in ["/", "/com/example/services/production/eu-central-1/billing/connections"] {
+        let client = all.namespace(space).unwrap();
+        let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 10_000).unwrap();
+        let (mut granted, mut refused) = (1_000_usize, 10_000);
+        while granted + 1 < refused {
+            let count = granted.midpoint(refused);
+            match semaphore.acquire(count).await {
+                Ok(permits) => (granted, _) = (count, permits.release().await.unwrap()),
+                Err(_) => refused = count,
+            }
+        }
+        let held = semaphore.acquire(1).await.unwrap();
+        let mutex = InterProcessMutex::new(&client, "/s/locks").unwrap();
+        let in_front = mutex.acquire().await.unwrap();
+        let error = semaphore.acquire_within(refused, SECOND).await.unwrap_err();
+        assert!(matches!(error, LockError::Client(Error::TooLong { .. })), "{refused}: {error}");
+        let waited = semaphore.acquire_within(granted, SECOND).await;
+        assert!(matches!(waited, Err(LockError::TimedOut(_))), "{granted}: {waited:?}");
+        in_front.release().await.unwrap();
+        held.release().await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,7 +79,13 @@ impl Drop for Deletion {
         // In process the reply is there by now.
         let Some(mut sent) = self.sent.take() else { return };
         let mut context = Context::from_waker(Waker::noop());
-        match Pin::new(&mut sent).poll(&mut context) {
+        let mut answer = Pin::new(&mut sent).poll(&mut context);
+        if matches!(answer, Poll::Ready(Err(client::Error::TooLong { .. }))) && self.own.is_none() {
+            // Sent at once, and not by a task: the session may be handed over next.
+            sent = self.session.delete(&self.path).send();
+            answer = Pin::new(&mut sent).poll(&mut context);
+        }
+        match answer {
             Poll::Ready(Err(error)) if should_repeat(&error) => {
                 let own = self.own.take();
                 drop(self.session.delete_in_background(&self.path, own));

@@ -292,14 +292,7 @@ impl Place {
 
     /// The operations of a multi that delete the znode.
     pub(crate) fn delete_ops(&self) -> Vec<MultiOp> {
-        let path = RawPath::from(self.0.path.clone());
-        let delete = MultiOp::Delete(Delete { path: path.clone(), version: Expect::Any });
-        if !self.0.announces_release {
-            return vec![delete];
-        }
-        let data = Some(Bytes::from_static(RELEASED_IN_FRONT));
-        let announce = SetData { path, data, version: Expect::Any };
-        vec![MultiOp::SetData(announce), delete]
+        deletion_of(self.0.path.clone().into(), self.0.announces_release)
     }
 
     /// Notes that a multi of the caller has deleted the znode.
@@ -330,6 +323,18 @@ impl Place {
         };
         Deletion::of(&self.0.session, self.0.path.clone(), sent, self.0.own_watch.take(), own)
     }
+}
+
+/// The operations of a multi that delete a place. One that announces the release first sets the data of the
+/// znode.
+pub(crate) fn deletion_of(path: RawPath, announces_release: bool) -> Vec<MultiOp> {
+    let delete = MultiOp::Delete(Delete { path: path.clone(), version: Expect::Any });
+    if !announces_release {
+        return vec![delete];
+    }
+    let data = Some(Bytes::from_static(RELEASED_IN_FRONT));
+    let announce = SetData { path, data, version: Expect::Any };
+    vec![MultiOp::SetData(announce), delete]
 }
 
 /// A text whose clones share its memory from the first one on.

@@ -22,7 +22,7 @@ pub(crate) async fn enter_all(client: &Client, lines: &[Line]) -> Result<Vec<Pla
             Err(LockError::Client(error)) if error.is(ErrorCode::NO_NODE) => {}
             Ok(places) => return Ok(places),
             Err(error) => {
-                attempts.wait_after(error).await?;
+                attempts.wait_after_write(error).await?;
                 continue;
             }
         }
@@ -33,7 +33,7 @@ pub(crate) async fn enter_all(client: &Client, lines: &[Line]) -> Result<Vec<Pla
         };
         match entered {
             Ok(places) => return Ok(places),
-            Err(error) => attempts.wait_after(error).await?,
+            Err(error) => attempts.wait_after_write(error).await?,
         }
     }
 }
@@ -146,7 +146,7 @@ impl PendingPlaces {
         let result = self.session.multi_with_zxid(ops).send().await;
         let created = match result {
             Ok((results, zxid)) => self.created(&results, zxid)?,
-            Err(client::Error::ConnectionLoss { .. }) => self.find().await?,
+            Err(lost @ client::Error::ConnectionLoss { .. }) => self.find(lost).await?,
             Err(error) => {
                 self.paths.clear();
                 return Err(error.into());
@@ -172,9 +172,9 @@ impl PendingPlaces {
         created.collect()
     }
 
-    /// Looks for the znodes after a lost reply. The multi created all of them or none, but another
-    /// client may have deleted one since: then the others are deleted.
-    async fn find(&mut self) -> Result<Vec<(Created, usize)>, LockError> {
+    /// Looks for the znodes after a `lost` reply, which is the error if there are none. The multi created all of
+    /// them or none, but another client may have deleted one since: then the others are deleted.
+    async fn find(&mut self, lost: client::Error) -> Result<Vec<(Created, usize)>, LockError> {
         let mut all = Vec::new();
         for path in &self.paths {
             let found = self.session.find_protected(path).await?;
@@ -182,6 +182,9 @@ impl PendingPlaces {
         }
         if all.len() < self.paths.len() {
             self.paths.clear();
+            if all.is_empty() {
+                return Err(lost.into());
+            }
             drop(places(&self.session, all));
             return Err(LockError::place_lost());
         }

@@ -295,8 +295,10 @@ impl HeldLock {
             if self.is_lost() {
                 return;
             }
-            match self.watch_places().await {
-                Ok(()) => {}
+            let is_watched = match self.watch_places().await {
+                Ok(()) => true,
+                // The checks of the claim tell the loss, a while later.
+                Err(client::Error::TooLong { .. }) => false,
                 // Without a connection the watches are set when there is one again. An overloaded
                 // server receives them again after a pause: its refusal does not mean that the lock
                 // is lost.
@@ -309,12 +311,12 @@ impl HeldLock {
                     continue;
                 }
                 Err(_) => return,
-            }
+            };
             let waiter = Waiter { lock: self, id: WaiterId::unique() };
             let event = std::future::poll_fn(|context| self.poll_event(waiter.id, context));
             tokio::select! {
                 biased;
-                () = event => {}
+                () = event, if is_watched => {}
                 changed = state.changed() => if changed.is_err() { return },
                 changed = changes.changed() => if changed.is_err() { return },
                 () = cleared => tokio::time::sleep(WATCH_AGAIN_AFTER).await,

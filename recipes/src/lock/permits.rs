@@ -42,7 +42,7 @@ impl PendingPermits {
         let result = self.session.multi_with_zxid(ops).send().await;
         let (paths, token) = match result {
             Ok((results, zxid)) => (paths_of(&results), zxid),
-            Err(client::Error::ConnectionLoss { .. }) => self.find().await?,
+            Err(lost @ client::Error::ConnectionLoss { .. }) => self.find(lost).await?,
             Err(error) => {
                 self.path = None;
                 return Err(error.into());
@@ -55,9 +55,9 @@ impl PendingPermits {
         Ok(Permits { handle })
     }
 
-    /// Looks for the permits after a lost answer. The multi created all of them or none, but
-    /// another client may have deleted one since: then the others are deleted.
-    async fn find(&mut self) -> Result<(Vec<String>, Zxid), LockError> {
+    /// Looks for the permits after a `lost` answer, which is the error if there are none. The multi created
+    /// all of them or none, but another client may have deleted one since: then the others are deleted.
+    async fn find(&mut self, lost: client::Error) -> Result<(Vec<String>, Zxid), LockError> {
         let path = self.path.clone().unwrap_or_default();
         let found = self.session.find_all_protected(&path).await?;
         if let Some(first) = found.first().filter(|_| found.len() == self.count)
@@ -66,6 +66,9 @@ impl PendingPermits {
             return Ok((found, stat.czxid));
         }
         self.path = None;
+        if found.is_empty() {
+            return Err(lost.into());
+        }
         drop(self.places(found, Zxid::ZERO));
         Err(LockError::PlaceLost(path))
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use zoolet_protocol::limits::REQUEST_HEADER_BYTES;
 use zoolet_protocol::{
-    Acl, Create, CreateFlags, CreateKind, ErrorCode, MultiOp, MultiResult, Names, OpCode, ZPath,
-    sequence_number,
+    Acl, Create, CreateFlags, CreateKind, CreateMode, Encode as _, ErrorCode, MultiOp, MultiResult,
+    Names, OpCode, Request, Write, ZPath, sequence_number,
 };
 
 use super::permits::{PendingPermits, Permits};
@@ -16,7 +17,7 @@ use crate::client::recipe::WaiterId;
 use crate::client::{self, Client, Subscription, Watched};
 use crate::error::{LockError, within};
 use crate::line::order::{PlaceKind, Position};
-use crate::line::place::Place;
+use crate::line::place::{Place, deletion_of};
 use crate::line::{Line, with_data};
 use crate::value::shared_count::SharedCount;
 use crate::value::shared_value::VersionedValue;
@@ -228,15 +229,36 @@ impl InterProcessSemaphoreV2 {
             return Err(LockError::TooMany { path: self.path().to_owned(), count, max });
         }
         if count > 1 {
-            let (bytes, limit) =
-                (self.permit_op().1.encoded_len(), self.line.client.jute_max_buffer());
-            let bytes = bytes.saturating_mul(count);
+            let (bytes, limit) = (self.bytes_of(count), self.line.client.jute_max_buffer());
             if bytes > limit {
                 let (op, path) = (OpCode::MULTI, self.path().to_owned());
                 return Err(client::Error::TooLong { op, path, bytes, limit }.into());
             }
         }
         Ok(())
+    }
+
+    /// The most bytes of the request that creates so many permits: with the directories that may be missing,
+    /// and with the deletion of the place.
+    fn bytes_of(&self, count: usize) -> usize {
+        let client = &self.line.client;
+        let ancestors = std::iter::successors(Some(&*self.permits), |path| {
+            path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
+        });
+        let directory = |path: &str| {
+            let acl = self.line.directory_acl.as_deref();
+            let acl = acl.map_or_else(|| client.default_acl(path), <[Acl]>::to_vec);
+            MultiOp::from(Create::new(path, CreateMode::Container).acl(acl))
+        };
+        let place = format!("{}{:010}", self.line.new_path(), 0);
+        let others: Vec<_> =
+            ancestors.map(directory).chain(deletion_of(place.into(), true)).collect();
+        // Requests have the paths of the server.
+        let root = client.server_path("/x").len() - "/x".len();
+        let of_others = others.len() * root;
+        let of_others = of_others + Request::Write(Write::Multi(others)).encoded_len();
+        let of_permit = self.permit_op().1.encoded_len() + root;
+        of_permit.saturating_mul(count).saturating_add(REQUEST_HEADER_BYTES + of_others)
     }
 
     /// How many permits are free.
@@ -286,7 +308,9 @@ impl InterProcessSemaphoreV2 {
     async fn acquire_in_front(&self, place: Place, count: usize) -> Result<Permits, LockError> {
         let mut attempts = Attempts::new(&self.line.client);
         loop {
-            let created = match self.wait_for_room(&place, count).await {
+            let room = self.wait_for_room(&place, count).await;
+            let has_room = room.is_ok();
+            let created = match room {
                 Ok(ops) => self.create(&place, ops, count).await,
                 Err(error) => Err(error),
             };
@@ -297,6 +321,7 @@ impl InterProcessSemaphoreV2 {
                 }
                 Err(error @ LockError::PlaceLost(_)) => return Err(error),
                 // The directory was created or deleted in between, or the connection closed.
+                Err(error) if has_room => attempts.wait_after_write(error).await?,
                 Err(error) => attempts.wait_after(error).await?,
             }
             if !place.exists().await? {
