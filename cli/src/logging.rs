@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -99,8 +99,8 @@ pub(crate) fn start(level: Option<LogLevel>, default: LogLevel) {
 
 /// Starts logging as `levels` or the variable `RUST_LOG` says, or from `default` up.
 pub(crate) fn start_with(levels: Option<LogLevels>, default: LogLevel, format: LogFormat) {
-    let variable = std::env::var("RUST_LOG").ok().filter(|directives| !directives.is_empty());
-    let (levels, bad) = match (levels, variable.as_deref().map(str::parse::<Targets>)) {
+    let variable = std::env::var("RUST_LOG").ok();
+    let (levels, bad) = match (levels, variable.as_deref().and_then(targets_of)) {
         (Some(levels), _) => (levels, None),
         (None, Some(Ok(targets))) => (LogLevels(targets), None),
         (None, Some(Err(error))) => (default.into(), Some(error)),
@@ -133,6 +133,14 @@ pub(crate) fn start_with(levels: Option<LogLevels>, default: LogLevel, format: L
     }
 }
 
+/// The levels of the variable `RUST_LOG`; `None` if there are none. A part without text, as behind a last
+/// comma, would count as a level for everything.
+fn targets_of(variable: &str) -> Option<Result<Targets, ParseError>> {
+    let parts: Vec<_> =
+        variable.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    (!parts.is_empty()).then(|| parts.join(",").parse())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +153,13 @@ mod tests {
         for text in ["", "verbose", "zoolet_server", "zoolet_server=loud", "=debug", "info,,warn"] {
             assert!(text.parse::<LogLevels>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_part_of_the_variable_without_text_is_no_level() {
+        let targets = |text| targets_of(text).map(|targets| targets.expect("it is understood"));
+        assert_eq!(targets("a=debug, ,"), targets("a=debug"));
+        assert_eq!((targets(""), targets(" , ")), (None, None));
     }
 
     #[test]
