@@ -18,6 +18,8 @@
 //! - `cold ZNODES [COUNT]`: creates below directories in turn, in a tree that has this many znodes
 //!   in directories of a thousand, and deletes of these and of others. It also shows how long the
 //!   longest create took while the tree grew, which other programs that run meanwhile make longer.
+//! - `walks WORKERS [COUNT]`: short creates and deletes (`Core::decide_plain`) in one directory, as `zoolet bench
+//!   load` makes them: each of the workers in turn creates its next znode or deletes its last one.
 //! - `frozen ZNODES`: what a snapshot costs the writes: the median and the ninth decile of the times of
 //!   the freeze and of the first change after it.
 //! - `watches COUNT`: watches of this many paths, and creates that fire them.
@@ -37,8 +39,9 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use zoolet_core::{ConnectionId, Core, Effects, Requester, Settings};
 use zoolet_protocol::{
-    Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, Expect, Lookup, MultiOp, ReplyHeader,
-    Response, SessionId, SetData, Watch, Write, Xid, encode_reply,
+    Acl, Create, CreateFlags, CreateKind, Delete, ErrorCode, Expect, Lookup, MultiOp, PlainWrite,
+    ReplyHeader, Request, Response, SessionId, SetData, Watch, Write, Xid, Zxid, encode_reply,
+    encode_request,
 };
 
 use self::measure::{cpu_ns, print_since, resident_bytes};
@@ -273,6 +276,56 @@ fn cold(znodes: usize, count: usize) {
     write_all(&mut tree, &format!("delete of old ones in a tree of {total}"), &old);
 }
 
+/// The frames of the requests: each worker in turn, at random, creates its next znode or deletes its last one.
+fn walks_of(workers: usize, count: usize) -> Vec<Bytes> {
+    let mut created: Vec<Vec<String>> = vec![Vec::new(); workers];
+    let mut next = vec![0; workers];
+    let mut random = 1_u64;
+    let step = |number: usize| {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let worker = number % workers;
+        let write = match created[worker].pop() {
+            Some(last) if random >> 63 == 0 => delete(&last),
+            last => {
+                created[worker].extend(last);
+                let path =
+                    format!("/bench/1/created/{}-{}-{}", worker / 16, worker % 16, next[worker]);
+                next[worker] += 1;
+                let write = create(&path, CreateFlags::PERSISTENT);
+                created[worker].push(path);
+                write
+            }
+        };
+        encode_request(Xid(1), &Request::Write(write))
+    };
+    (0..count).map(step).collect()
+}
+
+#[inline(never)]
+fn plain_writes_measured(tree: &mut Tree, frames: &[Bytes]) {
+    let header = ReplyHeader { xid: Xid(1), zxid: Zxid::ZERO, err: ErrorCode::OK };
+    let mut reply = BytesMut::with_capacity(256);
+    for frame in frames {
+        let write = PlainWrite::decode(frame).expect("it is short");
+        let mut decided = tree.core.decide_plain(&write, &tree.requester, 0);
+        let effects = tree.core.apply_plain(&mut decided);
+        reply.clear();
+        effects.reply.expect("it is carried out").put(&header, &mut reply);
+    }
+}
+
+fn walks(workers: usize, count: usize) {
+    let mut tree = Tree::new();
+    for path in ["/bench", "/bench/1", "/bench/1/created"] {
+        tree.create(path, CreateFlags::PERSISTENT);
+    }
+    let frames = walks_of(workers, count);
+    let begin_ns = cpu_ns();
+    plain_writes_measured(&mut tree, &frames);
+    print_since(begin_ns, &format!("create or delete by each of {workers} in turn"), count);
+}
+
 fn frozen(znodes: usize) {
     const ROUNDS: usize = 101;
     let mut tree = Tree::new();
@@ -336,6 +389,7 @@ fn main() {
     match (arguments.first().map(String::as_str), number(1)) {
         (Some("pairs"), Some(siblings)) => pairs(siblings, number(2).unwrap_or(1_000_000)),
         (Some("wide"), Some(children)) => wide(children),
+        (Some("walks"), Some(workers)) => walks(workers, number(2).unwrap_or(1_000_000)),
         (Some("frozen"), Some(znodes)) => frozen(znodes),
         (Some("watches"), Some(count)) => watches(count),
         (Some("plain"), Some(siblings)) => beside_plain(siblings, number(2).unwrap_or(1_000_000)),
