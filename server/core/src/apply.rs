@@ -103,7 +103,7 @@ pub struct FiredEvent {
     pub event: WatchedEvent,
     /// The connections whose watches it fired, each once, ordered by id.
     pub receivers: SmallVec<[ConnectionId; 2]>,
-    /// The access control list of the znode. The event fires the watch of a connection that may not
+    /// Who may read the znode. The event fires the watch of a connection that may not
     /// read the znode too, but is not sent to it (CVE-2024-23944).
     acl: AclList,
 }
@@ -429,7 +429,7 @@ impl Core {
         let places = self.tree.places(looked_up, path)?;
         let has_watches = !self.watches.is_empty();
         let look = |znode: &Znode| {
-            let acl = has_watches.then(|| znode.acl.clone());
+            let acl = has_watches.then(|| znode.acl.for_reading());
             (znode.stat.ephemeral_owner.ephemeral_type(), znode.data_length(), acl)
         };
         let (ephemeral_type, data_bytes, acl) =
@@ -569,7 +569,7 @@ impl Core {
         if receivers.is_empty() {
             return;
         }
-        let acl = if self.settings.skip_acl { AclList::OPEN } else { acl.clone() };
+        let acl = if self.settings.skip_acl { AclList::OPEN } else { acl.for_reading() };
         if events.is_empty() {
             *events = Vec::with_capacity(EVENTS_AT_FIRST);
         }

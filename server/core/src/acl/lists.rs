@@ -102,6 +102,12 @@ impl AclList {
         list.0.of_everyone.intersects(wanted) || list.entries().is_empty()
     }
 
+    /// A list that lets the same identities read. Where that is everyone it is [`AclList::OPEN`], whose clones
+    /// count no references.
+    pub(crate) fn for_reading(&self) -> Self {
+        if self.permits_everyone(Permissions::READ) { Self::OPEN } else { self.clone() }
+    }
+
     /// The address of a list that takes longer to evaluate than to look up. Two lists that exist at
     /// the same time have different addresses.
     pub(crate) fn long_address(&self) -> Option<usize> {
