@@ -112,9 +112,10 @@ impl Builder {
     /// 524,288 counts as that, so that there is room for the client's own requests about many paths. More
     /// than 2,147,483,647 counts as that: no frame is longer.
     ///
-    /// Where a server takes less and closes each connection at the credentials or the watches with which a
-    /// connection begins, the client gives its session up once that has lasted for a session timeout, as
-    /// where it reaches no server, and logs a warning. Then it drops credentials that were never accepted.
+    /// Where servers take less, or do not answer in time, and one connection after the other is lost at the
+    /// credentials or the watches with which it begins, the client gives its session up after a session
+    /// timeout, as where it reaches no server, and logs a warning. Then it drops credentials of 4 KiB or more
+    /// at which a connection was lost and which no server has accepted.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), zoolet_client::Error> {

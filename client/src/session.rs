@@ -284,7 +284,7 @@ impl Session {
         let Submission { request, call, watch, watches, .. } = submission;
         let (replaced, is_covered) = self.keeping_persistent(&request, watch.as_ref());
         let request = replaced.as_deref().unwrap_or(&request);
-        if let Some(too_long) = self.too_long(request, watch.as_ref()) {
+        if let Some(too_long) = self.too_long(request, watch.iter().chain(&watches)) {
             self.complete(&call, too_long);
             return None;
         }
@@ -311,18 +311,21 @@ impl Session {
     }
 
     /// What becomes of a request that is longer than the limit. It is measured before it is encoded,
-    /// so that one of any length takes no memory. Where the request that registers its watch again
-    /// after a reconnect is longer, that counts: the server would close each connection at it.
-    fn too_long(&self, request: &Request, watch: Option<&WatchRegistration>) -> Option<Outcome> {
+    /// so that one of any length takes no memory. Where a request that registers one of its watches
+    /// again after a reconnect is longer, that counts: the server would close each connection at it.
+    fn too_long<'a>(
+        &self,
+        request: &Request,
+        watches: impl Iterator<Item = &'a WatchRegistration>,
+    ) -> Option<Outcome> {
         let limit = self.options.jute_max_buffer;
-        let again = watch.map_or(0, |watch| rewatch::bytes_of_one(&watch.path));
-        let bytes = REQUEST_HEADER_BYTES + request.encoded_len().max(again);
+        let again = watches.map(|watch| rewatch::bytes_of_one(&watch.path)).max();
+        let bytes = REQUEST_HEADER_BYTES + request.encoded_len().max(again.unwrap_or(0));
         (bytes > limit).then_some(Outcome::TooLong { bytes, limit })
     }
 
     /// A connection was opened: the handshake is sent first.
     pub(crate) fn handle_connected(&mut self, servers: Servers, now: Instant) {
-        self.give_up_refused(now);
         self.phase = Phase::Handshaking;
         self.servers = servers;
         self.last_sent = now;
@@ -358,11 +361,11 @@ impl Session {
         for sent in std::mem::take(&mut self.sent) {
             self.complete(&sent.call, Outcome::ConnectionLoss);
         }
+        self.note_unanswered_preamble(before);
         let closers = std::mem::take(&mut self.closers).into_iter();
         for call in self.take_authenticating().chain(closers) {
             self.complete(&call, Outcome::ConnectionLoss);
         }
-        self.note_unanswered_preamble(before);
         match before {
             Phase::Closing => self.end(Outcome::Closed),
             Phase::Connected => self.change(ConnectionState::Suspended),
@@ -538,6 +541,7 @@ impl Session {
             }
             Phase::Disconnected | Phase::Handshaking | Phase::Authenticating => {
                 if self.lost_at().is_some_and(|lost_at| now >= lost_at) {
+                    self.give_up_unanswered();
                     self.expire(now);
                     return Err(ConnectionFault::Expired);
                 }
@@ -584,6 +588,7 @@ impl Session {
     /// The session has expired: the next handshake opens a new one.
     fn expire(&mut self, now: Instant) {
         self.proof.expire(now);
+        self.preamble = Preamble::default();
         self.id = SessionId::NONE;
         self.is_provisional = false;
         self.password = Password::zero();

@@ -6,6 +6,7 @@ mod client;
 mod client_sessions;
 mod dropped_watchers;
 mod limits;
+mod preambles;
 mod same_numbers;
 mod short_limits;
 mod written_together;

@@ -16,8 +16,13 @@ use crate::clock::Instant;
 pub(super) struct Credentials {
     auth: Auth,
     /// A server has accepted them.
-    pub(super) is_accepted: bool,
+    is_accepted: bool,
+    /// They are long, and a connection was lost while they were the next to be answered.
+    is_suspect: bool,
 }
+
+/// Shorter credentials are not too long for any server that is of use.
+const LONG_BYTES_MIN: usize = 4 << 10;
 
 /// Credentials that were sent and have no reply yet.
 #[derive(Debug)]
@@ -36,11 +41,11 @@ impl Session {
             return self.complete(&call, Outcome::Closed);
         }
         let request = Request::Session(SessionRequest::Auth(auth.clone()));
-        if let Some(too_long) = self.too_long(&request, None) {
+        if let Some(too_long) = self.too_long(&request, std::iter::empty()) {
             return self.complete(&call, too_long);
         }
         let place = self.credentials.len();
-        self.credentials.push(Credentials { auth, is_accepted: false });
+        self.credentials.push(Credentials { auth, is_accepted: false, is_suspect: false });
         if self.phase == Phase::Connected {
             self.send_auth(&request, SentCredentials { place, call: Some(call) }, now);
         } else {
@@ -67,10 +72,10 @@ impl Session {
 
     /// The reply to credentials came.
     pub(super) fn handle_auth_reply(&mut self, header: ReplyHeader) -> Result<(), ConnectionFault> {
-        self.preamble.handle_answer();
         if let Some(SentCredentials { place, call }) = self.authenticating.pop_front() {
-            if let Some(call) = call {
-                self.complete(&call, Outcome::Answered(header, Bytes::new()));
+            match call {
+                Some(call) => self.complete(&call, Outcome::Answered(header, Bytes::new())),
+                None => self.preamble.handle_answer(),
             }
             self.credentials[place].is_accepted |= header.err.is_ok();
         }
@@ -80,6 +85,20 @@ impl Session {
         // The server closes the connection, and would close every other for these credentials.
         self.end(Outcome::Closed);
         Err(ConnectionFault::AuthFailed)
+    }
+
+    /// The connection was lost: the credentials that would have been answered next may be the cause.
+    pub(super) fn suspect_credentials(&mut self) {
+        let next = self.authenticating.front().map(|sent| &mut self.credentials[sent.place]);
+        if let Some(credentials) = next {
+            let bytes = credentials.auth.auth.as_ref().map_or(0, Bytes::len);
+            credentials.is_suspect |= bytes >= LONG_BYTES_MIN;
+        }
+    }
+
+    /// Drops the credentials that may be what no server takes.
+    pub(super) fn drop_suspect_credentials(&mut self) {
+        self.credentials.retain(|credentials| credentials.is_accepted || !credentials.is_suspect);
     }
 
     /// The calls that wait for replies to credentials.

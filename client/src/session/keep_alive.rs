@@ -43,8 +43,10 @@ impl Session {
         self.last_received + self.timeout * 2 / 3
     }
 
-    /// When the client must take a session without a connection to be expired.
+    /// When the client must take a session without a connection to be expired. A connection whose preamble was
+    /// not answered counts as none, where several in a row were like that.
     pub(super) fn lost_at(&self) -> Option<Instant> {
-        (!self.id.is_none()).then(|| self.last_received + self.timeout)
+        let since = self.preamble.unanswered_since().unwrap_or(self.last_received);
+        (!self.id.is_none()).then(|| since + self.timeout)
     }
 }

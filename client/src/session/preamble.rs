@@ -3,7 +3,7 @@
 //!
 //! A server that closes the connection there, as at a request longer than its `jute.maxbuffer`, has renewed
 //! the session by then. A client that always came back would keep its session for ever, could do nothing in
-//! it, and would block whoever waits for its locks. So it gives the session up, as where no server answers.
+//! it, and would block whoever waits for its locks. So it gives the session up, as where it reaches no server.
 
 use zoolet_protocol::{Xid, encode_request};
 
@@ -12,20 +12,21 @@ use crate::clock::Instant;
 use crate::rewatch;
 use crate::state::ConnectionState;
 
-/// The session is given up only after so many connections: one that is lost early is no refusal.
-const REFUSALS_MIN: u32 = 3;
+/// The session is given up only after so many connections: one that is lost early may be an accident.
+const UNANSWERED_MIN: u32 = 3;
 
 /// Whether the servers answer what connections begin with.
 #[derive(Debug, Default)]
 pub(super) struct Preamble {
     /// The requests of this connection's preamble that have no reply.
-    unanswered: usize,
-    /// The connections in a row that were lost before it was answered.
-    refusals: Option<Refusals>,
+    waiting: usize,
+    /// The last connections, if they were lost before theirs was answered.
+    unanswered: Option<Unanswered>,
 }
 
+/// Connections in a row that were lost before their preamble was answered.
 #[derive(Debug)]
-struct Refusals {
+struct Unanswered {
     connections: u32,
     /// When something came last over the first of them.
     since: Instant,
@@ -34,20 +35,31 @@ struct Refusals {
 impl Preamble {
     /// So many requests are sent.
     fn begin(&mut self, requests: usize) {
-        self.unanswered = requests;
+        self.waiting = requests;
+        self.end_if_answered();
     }
 
     /// The reply to one of them came.
     pub(super) fn handle_answer(&mut self) {
-        self.unanswered = self.unanswered.saturating_sub(1);
-        if self.unanswered == 0 {
-            self.refusals = None;
+        self.waiting = self.waiting.saturating_sub(1);
+        self.end_if_answered();
+    }
+
+    fn end_if_answered(&mut self) {
+        if self.waiting == 0 {
+            self.unanswered = None;
         }
     }
 
-    fn handle_refusal(&mut self, last_received: Instant) {
-        let first = Refusals { connections: 0, since: last_received };
-        self.refusals.get_or_insert(first).connections += 1;
+    fn handle_lost(&mut self, last_received: Instant) {
+        let first = Unanswered { connections: 0, since: last_received };
+        self.unanswered.get_or_insert(first).connections += 1;
+    }
+
+    /// Since when no preamble was answered, if several connections in a row were lost before.
+    pub(super) fn unanswered_since(&self) -> Option<Instant> {
+        let unanswered = self.unanswered.as_ref()?;
+        (unanswered.connections >= UNANSWERED_MIN).then_some(unanswered.since)
     }
 }
 
@@ -76,31 +88,29 @@ impl Session {
     /// Notes that a connection was lost, if that was before its preamble was answered. The exchange of
     /// SASL tokens is part of it.
     pub(super) fn note_unanswered_preamble(&mut self, before: Phase) {
+        self.suspect_credentials();
         let is_unanswered = match before {
             Phase::Authenticating => true,
-            Phase::Connected => self.preamble.unanswered > 0,
+            Phase::Connected => self.preamble.waiting > 0,
             _ => false,
         };
         if is_unanswered {
-            self.preamble.handle_refusal(self.last_received);
+            self.preamble.handle_lost(self.last_received);
         }
     }
 
-    /// Gives the session up if for a whole session timeout no server has answered what each connection begins
-    /// with. Credentials that no server ever accepted may be the cause: they are dropped.
-    pub(super) fn give_up_refused(&mut self, now: Instant) {
-        let Some(Refusals { connections, since }) = self.preamble.refusals else { return };
-        if connections < REFUSALS_MIN || now < since + self.timeout {
+    /// The session is given up: tells so if that is for want of an answer to a preamble, and drops what may
+    /// be the cause.
+    pub(super) fn give_up_unanswered(&mut self) {
+        if self.preamble.unanswered_since().is_none() {
             return;
         }
         tracing::warn!(
             session = %self.id,
-            "{connections} connections in a row ended before the server had answered the credentials and the \
-             watches, so that the client gives up its session; a server ends a connection at a request that is \
-             longer than its jute.maxbuffer"
+            "one connection after the other was lost before the server had answered the credentials and the \
+             watches with which it began, so that the client gives up its session; a server ends a connection \
+             at a request that is longer than its jute.maxbuffer"
         );
-        self.preamble.refusals = None;
-        self.credentials.retain(|credentials| credentials.is_accepted);
-        self.expire(now);
+        self.drop_suspect_credentials();
     }
 }
