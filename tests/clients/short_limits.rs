@@ -116,6 +116,9 @@ async fn a_request_of_a_lock_that_no_server_takes_is_an_error() {
     let semaphore = InterProcessSemaphoreV2::new(&client, "/s", 10_000).unwrap();
     let error = semaphore.acquire_within(1_500, 60 * SECOND).await.unwrap_err();
     assert!(matches!(error, LockError::Client(Error::ConnectionLoss { .. })), "{error}");
+    let tried = tokio::time::timeout(60 * SECOND, semaphore.try_acquire(1_500)).await;
+    let error = tried.expect("it ends").unwrap_err();
+    assert!(matches!(error, LockError::Client(Error::ConnectionLoss { .. })), "{error}");
     let paths: Vec<_> = (0..1_500).map(|number| format!("/m/{number}")).collect();
     let paths: Vec<_> = paths.iter().map(String::as_str).collect();
     let lock = InterProcessMultiLock::new(&client, &paths).unwrap();

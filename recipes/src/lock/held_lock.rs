@@ -319,7 +319,7 @@ impl HeldLock {
                 () = event, if is_watched => {}
                 changed = state.changed() => if changed.is_err() { return },
                 changed = changes.changed() => if changed.is_err() { return },
-                () = cleared => tokio::time::sleep(WATCH_AGAIN_AFTER).await,
+                () = cleared, if is_watched => tokio::time::sleep(WATCH_AGAIN_AFTER).await,
             }
         }
     }

@@ -196,7 +196,7 @@ impl InterProcessSemaphoreV2 {
             match self.try_in_line(count).await {
                 Ok(acquired) => return Ok(acquired),
                 // Another client deleted the place or a directory, or the connection closed.
-                Err(error) => attempts.wait_after(error.at(self.path())).await?,
+                Err(error) => attempts.wait_after_write(error.at(self.path())).await?,
             }
         }
     }
