@@ -16,6 +16,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use zoolet_client::{Client, Parents};
 use zoolet_conformance::fleet::recorded::{Attempt, Outcome, now_us};
 use zoolet_conformance::fleet::{Fleet, FleetRecipe, Library};
 use zoolet_conformance::harness::Section;
@@ -32,6 +33,7 @@ type Checked<T> = Result<T, Box<dyn Error + Send + Sync>>;
 const DEFAULT_SECONDS: u64 = 24;
 
 const PERMITS: u32 = 2;
+const KAZOOS_SEMAPHORE: &str = "/past/kazoo-semaphore";
 
 /// The session of a killed member, what a server may add to it, and what a busy machine may.
 const EXPIRY_WITHIN_MS: i64 = 5_000 + 2 * 1_000 + 5_000;
@@ -92,7 +94,7 @@ const PLANS: [Plan; 6] = [
         fates: [&[(0, "keep permit")], &[(2, "leave permit")]],
     },
     Plan {
-        path: "/past/kazoo-semaphore",
+        path: KAZOOS_SEMAPHORE,
         recipe: "recorded-semaphore",
         libraries: &[Kazoo, Kazoo, Kazoo],
         capacity: PERMITS,
@@ -109,7 +111,9 @@ fn agree(implementation: Implementation) -> Checked<()> {
         Implementation::Zoolet => &["--autopurge-purge-interval", "0"],
     };
     let server = Process::start_with(implementation, directory.path(), 0, further)?;
-    let recorded = contend(&server.address().to_string())?;
+    let address = server.address().to_string();
+    create_kazoos_semaphore(&address)?;
+    let recorded = contend(&address)?;
     // The server runs on.
     let told = holds(&zoolet, directory.path())?;
     for (plan, (attempts, killed)) in PLANS.iter().zip(&recorded) {
@@ -119,6 +123,20 @@ fn agree(implementation: Implementation) -> Checked<()> {
     assert!(told.iter().all(|hold| PLANS.iter().any(|plan| plan.path == hold.path)));
     drop(server);
     from_snapshots(&zoolet, directory.path(), &told)
+}
+
+/// Creates the directory of kazoo's semaphore with the number of its permits. The first client of kazoo sets the number
+/// after it has created the directory, and another one may have had a permit by then, which nothing tells from another
+/// znode.
+fn create_kazoos_semaphore(address: &str) -> Checked<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let create = async {
+        let client = Client::connect(address).await?;
+        let create = client.create(KAZOOS_SEMAPHORE).parents(Parents::Persistent);
+        create.data(PERMITS.to_string()).await?;
+        client.close().await
+    };
+    Ok(runtime.block_on(create)?)
 }
 
 /// The attempts of a fleet, and when its members were killed, by their sessions.
