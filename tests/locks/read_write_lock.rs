@@ -473,13 +473,20 @@ async fn trying_a_held_lock_costs_one_read() {
     assert!(requests.contains(&(OpCode::GET_CHILDREN, 2)), "before and behind it: {requests:?}");
 }
 
+/// A client, and the path of a znode that has room in one of its requests and not twice.
+async fn client_and_long_path(server: &Server) -> (Client, String) {
+    let builder = Client::builder().jute_max_buffer(1);
+    let client = builder.connect(server.dialer()).await.expect("it listens");
+    let path = format!("/{}", "a".repeat(270_000));
+    client.create(&path).await.expect("it is new");
+    (client, path)
+}
+
 /// The request that releases it names the znode twice, and is too long. A delete is not.
 #[tokio::test(start_paused = true)]
 async fn a_write_lock_with_a_very_long_path_is_released() {
     let server = server().await;
-    let client = Client::builder().jute_max_buffer(1).connect(server.dialer()).await.unwrap();
-    let path = format!("/{}", "a".repeat(270_000));
-    client.create(&path).await.unwrap();
+    let (client, path) = client_and_long_path(&server).await;
     let lock = InterProcessReadWriteLock::new(&client, &path).expect("a path");
     drop(lock.write_lock().acquire().await.unwrap());
     tokio::time::sleep(SOON).await;
@@ -490,9 +497,7 @@ async fn a_write_lock_with_a_very_long_path_is_released() {
 #[tokio::test(start_paused = true)]
 async fn a_write_lock_with_a_very_long_path_is_released_before_its_session_is_handed_over() {
     let server = server().await;
-    let client = Client::builder().jute_max_buffer(1).connect(server.dialer()).await.unwrap();
-    let path = format!("/{}", "a".repeat(270_000));
-    client.create(&path).await.unwrap();
+    let (client, path) = client_and_long_path(&server).await;
     let lock = InterProcessReadWriteLock::new(&client, &path).expect("a path");
     drop(lock.write_lock().acquire().await.unwrap());
     let session = client.hand_over().expect("there is one");
@@ -505,9 +510,7 @@ async fn a_write_lock_with_a_very_long_path_is_released_before_its_session_is_ha
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_cannot_be_watched_is_not_told_as_lost() {
     let server = server().await;
-    let client = Client::builder().jute_max_buffer(1).connect(server.dialer()).await.unwrap();
-    let path = format!("/{}", "a".repeat(270_000));
-    client.create(&path).await.unwrap();
+    let (client, path) = client_and_long_path(&server).await;
     let guard = InterProcessMutex::new(&client, &path).unwrap().acquire().await.unwrap();
     let _watcher = client.watch(guard.path(), WatchMode::PERSISTENT).await.unwrap();
     let told = tokio::time::timeout(3 * client.session_timeout(), guard.lost()).await;
