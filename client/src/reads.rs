@@ -197,8 +197,9 @@ impl Client {
     ///
     /// [`Error::AuthFailed`] if the server refuses it, as where it does not know the scheme; the
     /// client is closed then. [`Error::ConnectionLoss`] if the reply was lost; the client sends the
-    /// credentials again after it has reconnected, unless they are of 4 KiB or more and the cause for which it
-    /// [gives its session up](crate::Builder::jute_max_buffer). [`Error::TooLong`] for more than the limit.
+    /// credentials again after it has reconnected. Where they have 4 KiB or more and no server answers them, it
+    /// drops them when it [gives its session up](crate::Builder::jute_max_buffer) for that.
+    /// [`Error::TooLong`] for more than the limit.
     pub async fn authenticate(
         &self,
         scheme: impl Into<ByteString>,

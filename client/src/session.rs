@@ -541,7 +541,7 @@ impl Session {
             }
             Phase::Disconnected | Phase::Handshaking | Phase::Authenticating => {
                 if self.lost_at().is_some_and(|lost_at| now >= lost_at) {
-                    self.give_up_unanswered();
+                    self.drop_what_no_server_answers();
                     self.expire(now);
                     return Err(ConnectionFault::Expired);
                 }

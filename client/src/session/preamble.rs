@@ -1,5 +1,5 @@
-//! What each connection begins with: the credentials and the watches, which the server has before any
-//! request.
+//! The preamble of a connection: the SASL tokens, credentials and watches, which the server has before any
+//! other request.
 //!
 //! A server that closes the connection there, as at a request longer than its `jute.maxbuffer`, has renewed
 //! the session by then. A client that always came back would keep its session for ever, could do nothing in
@@ -99,9 +99,9 @@ impl Session {
         }
     }
 
-    /// The session is given up: tells so if that is for want of an answer to a preamble, and drops what may
-    /// be the cause.
-    pub(super) fn give_up_unanswered(&mut self) {
+    /// To be called when the session is given up. If that is because no preamble was answered, logs a warning, and
+    /// drops the credentials that may be the cause. The watches end with the session.
+    pub(super) fn drop_what_no_server_answers(&mut self) {
         if self.preamble.unanswered_since().is_none() {
             return;
         }

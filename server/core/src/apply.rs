@@ -103,8 +103,8 @@ pub struct FiredEvent {
     pub event: WatchedEvent,
     /// The connections whose watches it fired, each once, ordered by id.
     pub receivers: SmallVec<[ConnectionId; 2]>,
-    /// Who may read the znode. The event fires the watch of a connection that may not
-    /// read the znode too, but is not sent to it (CVE-2024-23944).
+    /// Who may read the znode. The event fires the watch of a connection that may not read it too, but is not
+    /// sent to that (CVE-2024-23944).
     acl: AclList,
 }
 

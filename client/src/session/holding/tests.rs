@@ -155,14 +155,14 @@ fn the_reply_to_another_request_is_not_taken_for_that_to_a_check_that_was_too_lo
 fn checks_that_are_too_long_take_no_turns_of_others() {
     let start = now();
     let mut session = session_of_short_requests(start);
-    for length in [JUTE_MAX_BUFFER_MIN; 5] {
-        let path = format!("/{}", "a".repeat(length));
+    for _ in 0..5 {
+        let path = format!("/{}", "a".repeat(JUTE_MAX_BUFFER_MIN));
         session.claim(SESSION, path.into(), Expect::Any, start);
     }
     session.claim(SESSION, "/short".into(), Expect::Any, start);
     exchange(&mut session, OpCode::SYNC, after(start, 5_000), after(start, 5_010));
     let check = after(start, 5_010) + TIMEOUT / 24;
-    // Each takes one call, as those that are due at once do.
+    // Each call tries one check. The next one is due at once.
     while session.poll_timeout().is_some_and(|next| next <= check) {
         session.handle_timeout(check).expect("the server was heard of");
     }
