@@ -218,12 +218,15 @@ impl<T> Operation<T> {
     /// # Errors
     ///
     /// What the server answers; [`Error::SessionExpired`] and [`Error::Closed`].
-    pub async fn until_answered(self) -> Result<T, Error> {
-        loop {
-            match self.once(None).await {
-                Err(error) if error.is_retryable() => {}
-                Err(error) if error.is_passing() => tokio::time::sleep(RETRY_PAUSE).await,
-                result => return result,
+    #[expect(clippy::manual_async_fn, reason = "an async fn has room for each argument twice")]
+    pub fn until_answered(self) -> impl Future<Output = Result<T, Error>> {
+        async move {
+            loop {
+                match self.once(None).await {
+                    Err(error) if error.is_retryable() => {}
+                    Err(error) if error.is_passing() => tokio::time::sleep(RETRY_PAUSE).await,
+                    result => return result,
+                }
             }
         }
     }
@@ -305,12 +308,18 @@ impl<T> Operation<T> {
 
 impl<T: Send + 'static> Operation<T> {
     /// Sends the request until it succeeds or must not be sent again.
-    pub(crate) async fn run(self, watch: Option<WatchRegistration>) -> Result<T, Error> {
-        let mut retry = Retry::new(&self.client);
-        loop {
-            match self.once(watch.clone()).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => retry.after(error, self.is_read).await?,
+    #[expect(clippy::manual_async_fn, reason = "an async fn has room for each argument twice")]
+    pub(crate) fn run(
+        self,
+        watch: Option<WatchRegistration>,
+    ) -> impl Future<Output = Result<T, Error>> + Send {
+        async move {
+            let mut retry = Retry::new(&self.client);
+            loop {
+                match self.once(watch.clone()).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) => retry.after(error, self.is_read).await?,
+                }
             }
         }
     }

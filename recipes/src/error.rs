@@ -133,10 +133,13 @@ impl LockError {
 }
 
 /// Awaits a future within a time limit, or returns [`LockError::TimedOut`] with this path.
+///
+/// The caller pins the future, where it stays: an `async fn` has room for an argument twice, and a time
+/// limit moves the future once more.
 pub(crate) async fn within<T>(
     time: Duration,
     path: impl ToString,
-    future: impl Future<Output = Result<T, LockError>>,
+    future: impl Future<Output = Result<T, LockError>> + Unpin,
 ) -> Result<T, LockError> {
     match tokio::time::timeout(time, future).await {
         Ok(result) => result,

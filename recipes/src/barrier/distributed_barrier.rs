@@ -1,5 +1,6 @@
 //! A barrier that one client sets and removes: Curator's `DistributedBarrier`, with its znode.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use zoolet_protocol::{Acl, ErrorCode};
@@ -121,6 +122,6 @@ impl DistributedBarrier {
     ///
     /// [`LockError::TimedOut`] when the time has passed; else as [`DistributedBarrier::wait`].
     pub async fn wait_within(&self, time: Duration) -> Result<(), LockError> {
-        within(time, &self.path, self.wait()).await
+        within(time, &self.path, pin!(self.wait())).await
     }
 }

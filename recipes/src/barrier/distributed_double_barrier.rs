@@ -1,6 +1,7 @@
 //! A barrier at the start and at the end of a computation: Curator's `DistributedDoubleBarrier`,
 //! with its znodes.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -116,7 +117,7 @@ impl DistributedDoubleBarrier {
     ///
     /// [`LockError::TimedOut`] when the time has passed; else as [`DistributedDoubleBarrier::enter`].
     pub async fn enter_within(&self, time: Duration) -> Result<Membership, LockError> {
-        within(time, &self.room.directory, self.enter()).await
+        within(time, &self.room.directory, pin!(self.enter())).await
     }
 
     /// Creates the member's znode in its session.

@@ -1,5 +1,6 @@
 //! A member of a double barrier, from the moment its create is sent until its znode is gone.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -365,6 +366,6 @@ impl Membership {
     /// have not. Else as [`Membership::leave`].
     pub async fn leave_within(self, time: Duration) -> Result<(), LockError> {
         let path = self.path().to_owned();
-        within(time, path, self.leave()).await
+        within(time, path, pin!(self.leave())).await
     }
 }

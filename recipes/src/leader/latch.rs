@@ -1,5 +1,6 @@
 //! Leader election with a latch: Curator's `LeaderLatch`, with its znodes.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use zoolet_protocol::Acl;
@@ -232,7 +233,7 @@ impl LeaderLatch {
     /// [`LockError::TimedOut`] when the time has passed: the place in line stays. Else as
     /// [`LeaderLatch::await_leadership`].
     pub async fn await_leadership_within(&self, time: Duration) -> Result<Term, LockError> {
-        within(time, &self.lock.line.directory, self.await_leadership()).await
+        within(time, &self.lock.line.directory, pin!(self.await_leadership())).await
     }
 
     /// All participants, in their order.

@@ -45,7 +45,7 @@ impl Line {
                 let place = pending.into_place(created)?;
                 let (names, zxid) = match list.await {
                     Ok(list) => list,
-                    Err(error) if error.is_retryable() => self.list(session).await?,
+                    Err(error) if error.is_retryable() => Box::pin(self.list(session)).await?,
                     Err(error) => return Err(error.into()),
                 };
                 let position = self.position_in(&names, &place);
@@ -53,7 +53,7 @@ impl Line {
             }
             Err(LockError::Client(error)) if error.is(ErrorCode::NO_NODE) => {
                 drop(list);
-                self.enter_new_directory(pending).await
+                Box::pin(self.enter_new_directory(pending)).await
             }
             Err(error) => Err(error),
         }
@@ -184,7 +184,7 @@ impl PendingPlace {
         };
         match result {
             Ok(created) => Ok(created),
-            Err(client::Error::ConnectionLoss { .. }) => self.find().await,
+            Err(client::Error::ConnectionLoss { .. }) => Box::pin(self.find()).await,
             Err(error) => {
                 self.sent = None;
                 Err(error.into())

@@ -128,7 +128,8 @@ impl Line {
         loop {
             let heard = hear(place, &watch, &mut registering, &mut last_change);
             match tokio::time::timeout(*look_after, heard).await {
-                Err(_) => match unreadable::look(place, self, &path, look_after).await? {
+                // In memory of its own: the future of each waiting task would have room for it.
+                Err(_) => match Box::pin(unreadable::look(place, self, &path, look_after)).await? {
                     ZnodeAhead::Present => {}
                     ZnodeAhead::Gone => return Ok(Gone::without_event(connections)),
                 },

@@ -199,7 +199,7 @@ macro_rules! guard_methods {
             /// Else as `release`.
             pub async fn release_within(self, time: Duration) -> Result<(), LockError> {
                 let path = self.lock().path().to_owned();
-                within(time, path, self.release()).await
+                within(time, path, std::pin::pin!(self.release())).await
             }
         }
 

@@ -1,6 +1,8 @@
 //! A lock by one line: the mutex and both sides of the read-write lock. An owner holds the lock
 //! when its place is in front and its session is proved to be alive.
 
+use std::pin::pin;
+
 use super::guard::Guard;
 use super::held_lock::LockHandle;
 use super::owner::Owner;
@@ -26,14 +28,15 @@ impl LineLock {
 
     /// Waits until the owner holds the lock.
     pub(crate) async fn acquire(&self, owner: Owner) -> Result<Guard, LockError> {
-        self.acquire_by(owner, self.place_in_front()).await
+        self.acquire_by(owner, pin!(self.place_in_front())).await
     }
 
-    /// As [`LineLock::acquire`], by a future that returns a place that holds the lock.
+    /// As [`LineLock::acquire`], by a future that returns a place that holds the lock. The caller pins
+    /// it, for the same reason as in [`within`](crate::error::within).
     pub(crate) async fn acquire_by(
         &self,
         owner: Owner,
-        place: impl Future<Output = Result<Place, LockError>>,
+        place: impl Future<Output = Result<Place, LockError>> + Unpin,
     ) -> Result<Guard, LockError> {
         let registration = match self.register(owner)? {
             Registered::Held(handle) => return Ok(Guard { handle }),

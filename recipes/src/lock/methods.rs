@@ -31,7 +31,7 @@ macro_rules! lock_methods {
             ///
             /// [`LockError::TimedOut`] when the time has passed; else as `acquire`.
             pub async fn acquire_within(&self, time: Duration) -> Result<$guard, LockError> {
-                within(time, self.path_in_errors(), self.acquire()).await
+                within(time, self.path_in_errors(), std::pin::pin!(self.acquire())).await
             }
 
             $(#[$try_acquire])*
@@ -59,7 +59,7 @@ macro_rules! lock_methods {
                 time: Duration,
                 owner: Owner,
             ) -> Result<$guard, LockError> {
-                within(time, self.path_in_errors(), self.acquire_as(owner)).await
+                within(time, self.path_in_errors(), std::pin::pin!(self.acquire_as(owner))).await
             }
 
             /// As `try_acquire`, for an owner.

@@ -1,6 +1,7 @@
 //! Several mutexes at once: Curator's `InterProcessMultiLock` over paths, without its deadlocks.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,7 +107,7 @@ impl InterProcessMultiLock {
             Registered::New(registrations) => registrations,
             Registered::Held(handle) => return Ok(MultiGuard { handle }),
         };
-        let acquiring = self.places_in_front();
+        let acquiring = pin!(self.places_in_front());
         let places = registry::with_self_wait_warning(&registrations, acquiring).await?;
         Ok(self.guard(places, registrations))
     }

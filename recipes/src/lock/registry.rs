@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::Write as _;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 use std::thread::ThreadId;
@@ -307,11 +306,11 @@ pub(crate) fn is_held(line: &LineId, lock: LockId) -> bool {
 
 /// Waits for locks. If the task that waits holds one of them itself, this logs a warning after a
 /// second: perhaps no other task can release it.
-pub(crate) async fn with_self_wait_warning<F: Future>(
+/// The caller pins the future, for the same reason as in [`within`](crate::error::within).
+pub(crate) async fn with_self_wait_warning<F: Future + Unpin>(
     registrations: &[Registration],
-    acquiring: F,
+    mut acquiring: F,
 ) -> F::Output {
-    let mut acquiring = pin!(acquiring);
     if registrations.iter().all(|registration| registration.held_by_runner.is_empty()) {
         return acquiring.await;
     }

@@ -1,6 +1,7 @@
 //! A semaphore between processes: Curator's `InterProcessSemaphoreV2`, with its znodes.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -177,7 +178,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// [`LockError::TimedOut`] when the time has passed; else as [`InterProcessSemaphoreV2::acquire`].
     pub async fn acquire_within(&self, count: usize, time: Duration) -> Result<Permits, LockError> {
-        within(time, self.path(), self.acquire(count)).await
+        within(time, self.path(), pin!(self.acquire(count))).await
     }
 
     /// Acquires `count` permits if they are free and no client waits, without waiting for them. If

@@ -1,5 +1,6 @@
 //! A mutex without owners: Curator's `InterProcessSemaphoreMutex`, with its znodes.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -79,8 +80,8 @@ impl InterProcessSemaphoreMutex {
     pub async fn acquire(&self) -> Result<Permits, LockError> {
         let registration = self.register();
         let registrations = std::slice::from_ref(&registration);
-        let permits =
-            registry::with_self_wait_warning(registrations, self.semaphore.acquire(1)).await?;
+        let acquiring = pin!(self.semaphore.acquire(1));
+        let permits = registry::with_self_wait_warning(registrations, acquiring).await?;
         Ok(permits.registered(registration))
     }
 
@@ -91,7 +92,7 @@ impl InterProcessSemaphoreMutex {
     /// [`LockError::TimedOut`] when the time has passed; else as
     /// [`InterProcessSemaphoreMutex::acquire`].
     pub async fn acquire_within(&self, time: Duration) -> Result<Permits, LockError> {
-        within(time, self.line.path(), self.acquire()).await
+        within(time, self.line.path(), pin!(self.acquire())).await
     }
 
     /// Acquires the lock if it is free, without waiting for it. If it is held, this costs one read

@@ -251,7 +251,7 @@ impl SequentialMultiGuard {
     /// [`SequentialMultiGuard::release`].
     pub async fn release_within(self, time: Duration) -> Result<(), LockError> {
         let paths = self.shared.paths.join(", ");
-        within(time, paths, self.release()).await
+        within(time, paths, pin!(self.release())).await
     }
 }
 

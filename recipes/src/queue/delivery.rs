@@ -1,6 +1,7 @@
 //! An item that a consumer has received.
 
 use std::fmt;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -150,7 +151,7 @@ impl Delivery {
     /// [`QueueError::TimedOut`] when the time has passed; else as [`Delivery::done`].
     pub async fn done_within(self, time: Duration) -> Result<(), QueueError> {
         let path = self.path();
-        within(time, &path, self.done()).await
+        within(time, &path, pin!(self.done())).await
     }
 
     /// As [`Delivery::done`], together with other writes, all or none: their effects are made once,

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::fmt::Display;
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,7 +82,7 @@ impl DistributedQueue {
         time: Duration,
         item: impl Into<Bytes>,
     ) -> Result<(), QueueError> {
-        within(time, self.path(), self.put(item)).await
+        within(time, self.path(), pin!(self.put(item))).await
     }
 
     /// Puts several items in one znode: one consumer receives all of them.

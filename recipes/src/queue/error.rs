@@ -137,11 +137,12 @@ pub(crate) fn joined<T>(result: Result<Result<T, QueueError>, JoinError>) -> Res
     }
 }
 
-/// Awaits a future within a time limit, or returns [`QueueError::TimedOut`] with this path.
+/// Awaits a future within a time limit, or returns [`QueueError::TimedOut`] with this path. The caller
+/// pins it, for the same reason as in [`within`](crate::error::within).
 pub(crate) async fn within<T>(
     time: Duration,
     path: &str,
-    future: impl Future<Output = Result<T, QueueError>>,
+    future: impl Future<Output = Result<T, QueueError>> + Unpin,
 ) -> Result<T, QueueError> {
     match tokio::time::timeout(time, future).await {
         Ok(result) => result,
