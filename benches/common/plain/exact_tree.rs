@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hashbrown::hash_map::EntryRef;
 use hashbrown::{HashMap, HashSet};
 use zoolet::protocol::{ErrorCode, SessionId, Stat, Zxid};
 
 use super::{Created, Kept, split};
 
-/// A hash table of znodes.
+/// A hash table of directories, each a hash table of names with their znodes: a create or a delete finds
+/// its directory and its name once.
 #[derive(Debug)]
 pub(super) struct ExactTree {
-    /// By their paths. That of the root is empty.
-    znodes: HashMap<Box<[u8]>, Znode>,
+    root: Znode,
+    /// The znodes that have had children, by their paths. That of the root is empty.
+    directories: HashMap<Box<[u8]>, Directory>,
     sessions: HashMap<SessionId, Session>,
     zxid: i64,
     /// When requests were last read.
@@ -21,15 +24,27 @@ pub(super) struct ExactTree {
     last_acl: Arc<[u8]>,
 }
 
+/// The children of a znode, and what they change of its Stat.
+#[derive(Debug, Default)]
+struct Directory {
+    znodes: HashMap<Box<[u8]>, Znode>,
+    /// The number of creates: the sequence number of the next.
+    creates: i32,
+    pzxid: Zxid,
+}
+
 #[derive(Debug)]
 struct Znode {
     data: Box<[u8]>,
-    /// Its `cversion` counts the creates of children only: that of the next is its sequence number.
-    stat: Stat,
+    czxid: Zxid,
+    mzxid: Zxid,
+    ctime: i64,
+    mtime: i64,
+    owner: SessionId,
+    version: i32,
+    is_directory: bool,
     #[expect(dead_code, reason = "a server keeps it, though nothing here asks for it")]
     acl: Arc<[u8]>,
-    /// The names of the children, if it ever had one.
-    names: Option<Box<HashSet<Box<[u8]>>>>,
 }
 
 #[derive(Debug, Default)]
@@ -43,12 +58,18 @@ impl Default for ExactTree {
         let last_acl = Arc::from(&[][..]);
         let root = Znode {
             data: Box::default(),
-            stat: Stat::default(),
+            czxid: Zxid::ZERO,
+            mzxid: Zxid::ZERO,
+            ctime: 0,
+            mtime: 0,
+            owner: SessionId::NONE,
+            version: 0,
+            is_directory: true,
             acl: Arc::clone(&last_acl),
-            names: None,
         };
         Self {
-            znodes: HashMap::from([(Box::default(), root)]),
+            root,
+            directories: HashMap::from([(Box::default(), Directory::default())]),
             sessions: HashMap::new(),
             zxid: 0,
             now_ms: 0,
@@ -59,20 +80,83 @@ impl Default for ExactTree {
 
 impl Znode {
     /// The Stat as clients see it (`DataNode.copyStat`).
-    fn stat(&self) -> Option<Stat> {
-        let Stat { cversion, num_children, .. } = self.stat;
-        Some(Stat { cversion: 2 * cversion - num_children, ..self.stat })
+    fn stat(&self, directory: Option<&Directory>) -> Stat {
+        let children = directory.map_or(0, |directory| directory.znodes.len() as i32);
+        let creates = directory.map_or(0, |directory| directory.creates);
+        Stat {
+            czxid: self.czxid,
+            mzxid: self.mzxid,
+            ctime: self.ctime,
+            mtime: self.mtime,
+            version: self.version,
+            cversion: 2 * creates - children,
+            ephemeral_owner: self.owner,
+            data_length: self.data.len() as i32,
+            num_children: children,
+            pzxid: directory.map_or(self.czxid, |directory| directory.pzxid),
+            ..Stat::default()
+        }
     }
 
     fn admits(&self, version: i32) -> Result<(), ErrorCode> {
-        let is_it = version == -1 || version == self.stat.version;
+        let is_it = version == -1 || version == self.version;
         if is_it { Ok(()) } else { Err(ErrorCode::BAD_VERSION) }
     }
 }
 
 impl ExactTree {
     fn find(&self, path: &[u8]) -> Result<&Znode, ErrorCode> {
-        self.znodes.get(key(path)).ok_or(ErrorCode::NO_NODE)
+        if path.is_empty() {
+            return Ok(&self.root);
+        }
+        let (parent, name) = split(path);
+        let directory = self.directories.get(parent);
+        directory.and_then(|directory| directory.znodes.get(name)).ok_or(ErrorCode::NO_NODE)
+    }
+
+    fn find_mut(&mut self, path: &[u8]) -> Result<&mut Znode, ErrorCode> {
+        if path.is_empty() {
+            return Ok(&mut self.root);
+        }
+        let (parent, name) = split(path);
+        let directory = self.directories.get_mut(parent);
+        directory.and_then(|directory| directory.znodes.get_mut(name)).ok_or(ErrorCode::NO_NODE)
+    }
+
+    fn stat(&self, path: &[u8], znode: &Znode) -> Option<Stat> {
+        let directory = znode.is_directory.then(|| self.directories.get(path)).flatten();
+        Some(znode.stat(directory))
+    }
+
+    /// The directory of a znode, which it is from its first child on.
+    fn directory(&mut self, path: &[u8]) -> Result<&mut Directory, ErrorCode> {
+        if !self.directories.contains_key(path) {
+            let znode = self.find_mut(path)?;
+            if znode.owner != SessionId::NONE {
+                return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
+            }
+            znode.is_directory = true;
+            self.directories.insert(path.into(), Directory::default());
+        }
+        self.directories.get_mut(path).ok_or(ErrorCode::NO_NODE)
+    }
+
+    /// Deletes a znode that has had children, if it has none.
+    fn delete_directory(&mut self, path: &[u8]) -> Result<(), ErrorCode> {
+        if self.directories.get(path).is_some_and(|directory| !directory.znodes.is_empty()) {
+            return Err(ErrorCode::NOT_EMPTY);
+        }
+        self.directories.remove(path);
+        self.delete_childless(path);
+        Ok(())
+    }
+
+    fn delete_childless(&mut self, path: &[u8]) {
+        let (parent, name) = split(path);
+        if let Some(directory) = self.directories.get_mut(parent) {
+            directory.znodes.remove(name);
+            directory.pzxid = Zxid(self.zxid);
+        }
     }
 
     fn acl(&mut self, acl: &[u8]) -> Arc<[u8]> {
@@ -80,19 +164,6 @@ impl ExactTree {
             self.last_acl = acl.into();
         }
         Arc::clone(&self.last_acl)
-    }
-
-    fn delete_childless(&mut self, path: &[u8]) {
-        let (parent, name) = split(path);
-        let zxid = Zxid(self.zxid);
-        if let Some(parent) = self.znodes.get_mut(parent) {
-            if let Some(names) = &mut parent.names {
-                names.remove(name);
-            }
-            parent.stat.num_children -= 1;
-            parent.stat.pzxid = zxid;
-        }
-        self.znodes.remove(path);
     }
 }
 
@@ -104,77 +175,90 @@ impl Kept for ExactTree {
     }
 
     fn data(&self, path: &[u8]) -> Result<(&[u8], Option<Stat>), ErrorCode> {
-        self.find(path).map(|znode| (&*znode.data, znode.stat()))
+        let path = key(path);
+        self.find(path).map(|znode| (&*znode.data, self.stat(path, znode)))
     }
 
     fn exists(&self, path: &[u8]) -> Result<Option<Stat>, ErrorCode> {
-        self.find(path).map(Znode::stat)
+        let path = key(path);
+        self.find(path).map(|znode| self.stat(path, znode))
     }
 
     fn set(&mut self, path: &[u8], data: &[u8], version: i32) -> Result<Option<Stat>, ErrorCode> {
         self.zxid += 1;
-        let znode = self.znodes.get_mut(key(path)).ok_or(ErrorCode::NO_NODE)?;
+        let (path, zxid, now_ms) = (key(path), Zxid(self.zxid), self.now_ms);
+        let znode = self.find_mut(path)?;
         znode.admits(version)?;
         if znode.data.len() == data.len() {
             znode.data.copy_from_slice(data);
         } else {
             znode.data = data.into();
         }
-        znode.stat.version = znode.stat.version.wrapping_add(1);
-        znode.stat.mzxid = Zxid(self.zxid);
-        znode.stat.mtime = self.now_ms;
-        znode.stat.data_length = data.len() as i32;
-        Ok(znode.stat())
+        znode.version = znode.version.wrapping_add(1);
+        znode.mzxid = zxid;
+        znode.mtime = now_ms;
+        if !znode.is_directory {
+            return Ok(Some(znode.stat(None)));
+        }
+        self.exists(path)
     }
 
     fn create(&mut self, created: &Created<'_>) -> Result<Option<Stat>, ErrorCode> {
         let Created { path, data, acl, owner } = *created;
         self.zxid += 1;
-        let zxid = Zxid(self.zxid);
+        let (zxid, now_ms) = (Zxid(self.zxid), self.now_ms);
         if !is_valid(path) {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
+        let acl = self.acl(acl);
         let (parent, name) = split(path);
-        let parent = self.znodes.get_mut(parent).ok_or(ErrorCode::NO_NODE)?;
-        if parent.stat.ephemeral_owner != SessionId::NONE {
-            return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
-        }
-        if !parent.names.get_or_insert_default().insert(name.into()) {
+        // Mostly one has it.
+        let directory = match self.directories.get_mut(parent) {
+            Some(directory) => directory,
+            None => self.directory(parent)?,
+        };
+        let EntryRef::Vacant(place) = directory.znodes.entry_ref(name) else {
             return Err(ErrorCode::NODE_EXISTS);
-        }
-        parent.stat.cversion += 1;
-        parent.stat.num_children += 1;
-        parent.stat.pzxid = zxid;
-        let stat = Stat {
+        };
+        let znode = Znode {
+            data: data.into(),
             czxid: zxid,
             mzxid: zxid,
-            ctime: self.now_ms,
-            mtime: self.now_ms,
-            ephemeral_owner: owner.unwrap_or(SessionId::NONE),
-            data_length: data.len() as i32,
-            pzxid: zxid,
-            ..Stat::default()
+            ctime: now_ms,
+            mtime: now_ms,
+            owner: owner.unwrap_or(SessionId::NONE),
+            version: 0,
+            is_directory: false,
+            acl,
         };
+        let stat = znode.stat(None);
+        place.insert_with_key(name.into(), znode);
+        directory.creates += 1;
+        directory.pzxid = zxid;
         if let Some(owner) = owner {
             self.sessions.entry(owner).or_default().ephemerals.insert(path.into());
         }
-        let acl = self.acl(acl);
-        self.znodes.insert(path.into(), Znode { data: data.into(), stat, acl, names: None });
         Ok(Some(stat))
     }
 
     fn delete(&mut self, path: &[u8], version: i32) -> Result<(), ErrorCode> {
         self.zxid += 1;
-        let znode = self.find(path)?;
+        let (parent, name) = split(path);
+        let directory = self.directories.get_mut(parent).ok_or(ErrorCode::NO_NODE)?;
+        let EntryRef::Occupied(entry) = directory.znodes.entry_ref(name) else {
+            return Err(ErrorCode::NO_NODE);
+        };
+        let znode = entry.get();
         znode.admits(version)?;
-        if znode.stat.num_children > 0 {
-            return Err(ErrorCode::NOT_EMPTY);
+        let owner = znode.owner;
+        if znode.is_directory {
+            return self.delete_directory(path);
         }
-        let owner = znode.stat.ephemeral_owner;
+        entry.remove();
+        directory.pzxid = Zxid(self.zxid);
         if let Some(session) = self.sessions.get_mut(&owner) {
             session.ephemerals.remove(path);
         }
-        self.delete_childless(path);
         Ok(())
     }
 
@@ -187,7 +271,7 @@ impl Kept for ExactTree {
     }
 
     fn next_number(&mut self, path: &[u8]) -> i64 {
-        self.find(split(path).0).map_or(0, |parent| i64::from(parent.stat.cversion))
+        self.directories.get(split(path).0).map_or(0, |directory| i64::from(directory.creates))
     }
 
     fn zxid(&self) -> i64 {
@@ -243,6 +327,6 @@ mod tests {
         assert_eq!(tree.exists(b"/a").unwrap().unwrap().cversion, 2);
         assert_eq!(tree.delete(b"/a", 1), Ok(()));
         assert_eq!(tree.exists(b"/").unwrap().unwrap().num_children, 0);
-        assert_eq!((tree.znodes.len(), tree.sessions.len()), (1, 0));
+        assert_eq!((tree.directories.len(), tree.sessions.len()), (1, 0));
     }
 }
