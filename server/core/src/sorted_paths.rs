@@ -7,7 +7,9 @@
 //! that grows at its end are full, so that it takes about half the memory of a `BTreeSet`. A small
 //! set that becomes empty keeps its memory: the next path needs no allocation.
 //!
-//! Beside its paths a chunk can keep what is derived from them, until they change.
+//! Beside its paths a chunk can keep what is derived from them, until they change. What is derived tells
+//! whether anybody asks for the order of the paths. Where nobody does, a chunk takes new paths as they come,
+//! and compares none ([`Chunk::is_kept_in_order`]).
 
 mod chunk;
 
@@ -15,8 +17,8 @@ use std::cmp::Ordering;
 
 use zoolet_protocol::ZPath;
 
+use self::chunk::Key;
 pub(crate) use self::chunk::{Chunk, Derived};
-use self::chunk::{Key, Link};
 
 /// The paths of a chunk. An insertion moves those after it within the chunk, which takes some
 /// nanoseconds.
@@ -30,7 +32,7 @@ const KEPT_PATHS_MAX: usize = 16;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SortedPaths<D = ()> {
     /// No chunk is empty, but for the only one of an empty set.
-    chunks: Vec<Link<D>>,
+    chunks: Vec<Chunk<D>>,
     len: usize,
     /// Where the last path was inserted or removed; what is there now is compared before it is used.
     last: LastPlace,
@@ -74,54 +76,70 @@ impl<D: Derived> SortedPaths<D> {
     /// The chunk in which a path is, if it is in the set, or into which it belongs; 0 if there is
     /// none.
     fn chunk_of(&self, path: &str) -> usize {
-        if self.chunks.len() < 2 {
+        let Some((_, others)) = self.chunks.split_first() else { return 0 };
+        if others.is_empty() {
             return 0;
         }
         let key = Key::of::<D>(path);
-        let compare = |index: usize| {
-            let link = &self.chunks[index];
-            link.least.cmp(&key).then_with(|| link.paths()[0].as_str().cmp(path))
-        };
-        match search(self.chunks.len(), compare) {
-            Ok(index) => index,
-            Err(after) => after.saturating_sub(1),
-        }
+        others.partition_point(|chunk| chunk.begins_at_or_before(key, path))
     }
 
-    /// [`SortedPaths::insert`] with what all chunks share.
+    /// [`SortedPaths::insert`] with what all chunks share. Where the chunk is not kept in order, the caller
+    /// makes sure that the path is new.
     pub(crate) fn insert_in(&mut self, path: ZPath, shared: &mut D::Shared) -> bool {
         let Some(last) = self.chunks.last_mut() else {
-            self.chunks = vec![Link::first(path)];
+            self.chunks = vec![Chunk::of(path)];
             self.len = 1;
             return true;
         };
-        if last.paths().last().is_none_or(|last| *last < path) {
+        if last.is_after_all(&path) {
             match last.paths().len() {
-                CHUNK => self.chunks.push(Link::of(vec![path])),
-                _ => last.paths_mut(shared).push(path),
+                CHUNK => self.chunks.push(Chunk::of(path)),
+                _ => last.push(path, true, shared),
             }
         } else if let Some((index, place)) = self.after_last(&path) {
             self.insert_at(index, place, path, shared);
         } else {
             let index = self.chunk_of(&path);
-            let Err(place) = search_in(self.chunks[index].paths(), &path) else { return false };
-            self.insert_at(index, place, path, shared);
+            let chunk = &mut self.chunks[index];
+            if chunk.is_kept_in_order() {
+                chunk.sort();
+                let Err(place) = search_in(chunk.paths(), &path) else { return false };
+                self.insert_at(index, place, path, shared);
+            } else {
+                self.insert_anywhere(index, path, shared);
+            }
         }
         self.len += 1;
         true
     }
 
+    /// Inserts a path into a chunk that is not kept in order.
+    fn insert_anywhere(&mut self, mut index: usize, path: ZPath, shared: &mut D::Shared) {
+        if self.chunks[index].paths().len() == CHUNK {
+            self.split(index, shared);
+            index += usize::from(path >= *self.chunks[index + 1].least());
+        }
+        self.last = LastPlace::new(index, self.chunks[index].paths().len());
+        self.chunks[index].push(path, false, shared);
+    }
+
+    /// Splits a chunk into two halves.
+    fn split(&mut self, index: usize, shared: &mut D::Shared) {
+        let upper = self.chunks[index].split_off(CHUNK / 2, shared);
+        self.chunks.insert(index + 1, upper);
+    }
+
     /// The place behind the path that was inserted last, if this path belongs there.
     fn after_last(&self, path: &ZPath) -> Option<(usize, usize)> {
         let (index, place) = (self.last.chunk as usize, self.last.place as usize);
-        let paths = self.chunks.get(index)?.paths();
+        let paths = self.chunks.get(index).filter(|chunk| chunk.is_in_order())?.paths();
         if paths.get(place)? >= path {
             return None;
         }
         let is_before_next = match (paths.get(place + 1), self.chunks.get(index + 1)) {
             (Some(next), _) => path < next,
-            // Its first path may have been removed, which leaves the key.
-            (None, Some(next)) => Key::of::<D>(path) <= next.least && *path < next.paths()[0],
+            (None, Some(next)) => !next.begins_at_or_before(Key::of::<D>(path), path),
             (None, None) => true,
         };
         is_before_next.then_some((index, place + 1))
@@ -138,42 +156,31 @@ impl<D: Derived> SortedPaths<D> {
         if self.chunks[index].paths().len() == CHUNK {
             if place == CHUNK {
                 // Paths that come one after the other fill their chunks also in the middle.
-                (index, place) = (index + 1, 0);
+                index += 1;
                 if self.chunks.get(index).is_none_or(|next| next.paths().len() == CHUNK) {
                     self.last = LastPlace::new(index, 0);
-                    return self.chunks.insert(index, Link::of(vec![path]));
+                    return self.chunks.insert(index, Chunk::of(path));
                 }
-            } else {
-                let upper = self.chunks[index].paths_mut(shared).split_off(CHUNK / 2);
-                self.chunks.insert(index + 1, Link::of(upper));
-                if place > CHUNK / 2 {
-                    (index, place) = (index + 1, place - CHUNK / 2);
-                }
+                self.last = LastPlace::new(index, 0);
+                return self.chunks[index].insert_first(path, shared);
+            }
+            self.split(index, shared);
+            if place > CHUNK / 2 {
+                (index, place) = (index + 1, place - CHUNK / 2);
             }
         }
         self.last = LastPlace::new(index, place);
-        let link = &mut self.chunks[index];
-        if place == 0 {
-            link.least = link.least.min(Key::of::<D>(&path));
-        }
-        link.paths_mut(shared).insert(place, path);
+        self.chunks[index].insert(place, path, shared);
     }
 
     /// [`SortedPaths::remove`] with what all chunks share.
     pub(crate) fn remove_in(&mut self, path: &ZPath, shared: &mut D::Shared) -> bool {
-        let place = self.at_an_end(path).or_else(|| self.at_last(path));
-        let Some((index, place)) = place.or_else(|| self.place_of_clone(path)) else {
-            return false;
-        };
+        let Some((index, place)) = self.place_of(path) else { return false };
         self.last = LastPlace::new(index, place);
-        let paths = self.chunks[index].paths_mut(shared);
-        if place + 1 == paths.len() {
-            paths.pop();
-        } else {
-            paths.remove(place);
-        }
+        let chunk = &mut self.chunks[index];
+        chunk.remove(place, shared);
         self.len -= 1;
-        match paths.len() {
+        match chunk.paths().len() {
             0 if self.len == 0 => self.clear(shared),
             0 => drop(self.chunks.remove(index)),
             few if few <= CHUNK / 4 => self.merge(index, shared),
@@ -182,34 +189,34 @@ impl<D: Derived> SortedPaths<D> {
         true
     }
 
-    /// Where a path is, if it is the first or the last one, as the znodes of those that hold a lock
-    /// and of those that give up are.
+    /// Where a path is. Mostly it is a clone of the one in the set, which is found by its pointer, without a
+    /// look at the texts of others, which in a large tree no cache holds.
+    fn place_of(&self, path: &ZPath) -> Option<(usize, usize)> {
+        let place = self.at_an_end(path).or_else(|| self.at_last(path));
+        place.or_else(|| {
+            let index = self.chunk_of(path);
+            let chunk = self.chunks.get(index)?;
+            // From the end: what came last often goes first.
+            let clone = chunk.paths().iter().rposition(|other| other.is_clone_of(path));
+            Some((index, clone.or_else(|| chunk.place_of(path))?))
+        })
+    }
+
+    /// Where the clone of a path is, if it is the first or the last one, as the znodes of those that hold a
+    /// lock and of those that give up are.
     fn at_an_end(&self, path: &ZPath) -> Option<(usize, usize)> {
         let (first, last) = (self.chunks.first()?.paths(), self.chunks.last()?.paths());
-        if last.last()? == path {
+        if last.last()?.is_clone_of(path) {
             return Some((self.chunks.len() - 1, last.len() - 1));
         }
-        (first.first()? == path).then_some((0, 0))
+        first.first()?.is_clone_of(path).then_some((0, 0))
     }
 
-    /// Where a path is, if that is where the last one was removed, or inserted.
+    /// Where the clone of a path is, if that is where the last one was removed, or inserted.
     fn at_last(&self, path: &ZPath) -> Option<(usize, usize)> {
         let (index, place) = (self.last.chunk as usize, self.last.place as usize);
-        (self.chunks.get(index)?.paths().get(place)? == path).then_some((index, place))
-    }
-
-    fn place_of(&self, path: &str) -> Option<(usize, usize)> {
-        let index = self.chunk_of(path);
-        Some((index, search_in(self.chunks.get(index)?.paths(), path).ok()?))
-    }
-
-    /// [`SortedPaths::place_of`] of a path that is mostly a clone of the one in the set. A clone is
-    /// found by its pointer, without a look at the texts of others, which in a large tree no cache holds.
-    fn place_of_clone(&self, path: &ZPath) -> Option<(usize, usize)> {
-        let index = self.chunk_of(path);
-        let paths = self.chunks.get(index)?.paths();
-        let clone = paths.iter().position(|other| other.is_clone_of(path));
-        Some((index, clone.or_else(|| search_in(paths, path).ok())?))
+        let last = self.chunks.get(index)?.paths().get(place)?;
+        last.is_clone_of(path).then_some((index, place))
     }
 
     /// Removes all paths. Of the memory it keeps that of a few.
@@ -218,31 +225,27 @@ impl<D: Derived> SortedPaths<D> {
         self.len = 0;
         self.chunks.truncate(1);
         match self.chunks.first_mut() {
-            Some(only) if only.chunk.paths.capacity() <= KEPT_PATHS_MAX => {
-                only.chunk.paths.clear();
-                only.least = Key::default();
-            }
+            Some(only) if only.capacity() <= KEPT_PATHS_MAX => only.clear(),
             _ => self.chunks = Vec::new(),
         }
     }
 
     /// Forgets what is derived from the paths.
     fn forget(&mut self, shared: &mut D::Shared) {
-        self.chunks.iter_mut().for_each(|link| link.chunk.derived.forget(shared));
+        self.chunks.iter_mut().for_each(|chunk| chunk.forget(shared));
     }
 
     /// Merges a chunk that has few paths with a neighbour, if that has few too, so that a set that
     /// becomes smaller takes less memory.
     fn merge(&mut self, index: usize, shared: &mut D::Shared) {
         for lower in [index.checked_sub(1), Some(index)].into_iter().flatten() {
-            let (Some(link), Some(next)) = (self.chunks.get(lower), self.chunks.get(lower + 1))
+            let (Some(chunk), Some(next)) = (self.chunks.get(lower), self.chunks.get(lower + 1))
             else {
                 continue;
             };
-            if link.paths().len() + next.paths().len() <= CHUNK / 2 {
-                let mut next = self.chunks.remove(lower + 1);
-                let next = next.paths_mut(shared);
-                self.chunks[lower].paths_mut(shared).append(next);
+            if chunk.paths().len() + next.paths().len() <= CHUNK / 2 {
+                let next = self.chunks.remove(lower + 1);
+                self.chunks[lower].append(next, shared);
                 return;
             }
         }
@@ -253,7 +256,7 @@ impl<D: Derived> SortedPaths<D> {
         self.forget(shared);
         let mut kept = Self::default();
         let chunks = std::mem::take(&mut self.chunks).into_iter();
-        for path in chunks.flat_map(|link| link.chunk.paths) {
+        for path in chunks.flat_map(Chunk::into_sorted) {
             if keep(&path) {
                 kept.insert_in(path, shared);
             }
@@ -262,31 +265,28 @@ impl<D: Derived> SortedPaths<D> {
     }
 
     pub(crate) fn contains(&self, path: &str) -> bool {
-        self.place_of(path).is_some()
+        let chunk = self.chunks.get(self.chunk_of(path));
+        chunk.is_some_and(|chunk| chunk.place_of(path).is_some())
     }
 
     /// The paths from `path` on, which need not be in the set, in their order.
     pub(crate) fn since<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a ZPath> + use<'a, D> {
         let index = self.chunk_of(path);
         let (first, others) = match self.chunks.get(index) {
-            Some(link) => {
-                let paths = link.paths();
-                let place = search_in(paths, path).unwrap_or_else(|place| place);
-                (&paths[place..], &self.chunks[index + 1..])
-            }
+            Some(chunk) => (Some(chunk.since(path)), &self.chunks[index + 1..]),
             None => Default::default(),
         };
-        first.iter().chain(others.iter().flat_map(Link::paths))
+        first.into_iter().flatten().chain(others.iter().flat_map(Chunk::in_order))
     }
 
     /// The paths in their order.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &ZPath> {
-        self.chunks.iter().flat_map(Link::paths)
+        self.chunks.iter().flat_map(Chunk::in_order)
     }
 
     /// The paths in their order, in chunks.
     pub(crate) fn chunks(&self) -> impl ExactSizeIterator<Item = &Chunk<D>> {
-        self.chunks.iter().map(|link| &*link.chunk)
+        self.chunks.iter()
     }
 }
 
@@ -347,27 +347,59 @@ mod tests {
             path.rsplit('/').next().unwrap_or_default()
         }
 
+        fn is_asked_for(&self) -> bool {
+            true
+        }
+
         fn forget(&mut self, (): &mut ()) {}
+    }
+
+    /// Paths for whose order somebody asks now and then.
+    #[derive(Debug, Clone, Default)]
+    struct SeldomAsked(bool);
+
+    impl Derived for SeldomAsked {
+        type Shared = ();
+
+        fn distinct_part(path: &str) -> &str {
+            OfDirectory::distinct_part(path)
+        }
+
+        fn is_asked_for(&self) -> bool {
+            self.0
+        }
+
+        fn forget(&mut self, (): &mut ()) {
+            self.0 = false;
+        }
     }
 
     /// Compares with the set of the standard library.
     fn check<D: Derived<Shared = ()>>(paths: &SortedPaths<D>, wanted: &BTreeSet<ZPath>) {
         assert!(paths.iter().eq(wanted) && paths.iter().rev().eq(wanted.iter().rev()));
         assert_eq!((paths.len(), paths.is_empty()), (wanted.len(), wanted.is_empty()));
-        let is_right = |link: &Link<D>| (1..=CHUNK).contains(&link.paths().len());
+        let is_right = |chunk: &Chunk<D>| (1..=CHUNK).contains(&chunk.paths().len());
         assert!(paths.chunks.iter().all(is_right) || (paths.is_empty() && paths.chunks.len() == 1));
-        let mut before = Key::default();
-        for link in &paths.chunks {
-            assert!(before <= link.least, "{before:?} {:?}", link.least);
-            for path in link.paths() {
-                before = Key::of::<D>(path);
-                assert!(link.least <= before, "{path} {:?}", link.least);
-            }
+        for (index, chunk) in paths.chunks.iter().enumerate() {
+            assert!(!chunk.is_in_order() || chunk.paths().is_sorted());
+            let is_in = |path: &ZPath| path >= chunk.least();
+            assert!(index == 0 || chunk.paths().iter().all(is_in), "chunk {index}");
+            let lower = &paths.chunks[..index];
+            assert!(!lower.iter().flat_map(Chunk::paths).any(is_in) || index == 0, "chunk {index}");
         }
     }
 
     /// Changes a set and one of the standard library in the same way, and compares them.
     fn compare<D: Derived<Shared = ()>>(range: u32, path: impl Fn(u32) -> ZPath) {
+        compare_and_ask::<D>(range, path, |_| {});
+    }
+
+    /// [`compare`], where now and then somebody asks for the order of some paths.
+    fn compare_and_ask<D: Derived<Shared = ()>>(
+        range: u32,
+        path: impl Fn(u32) -> ZPath,
+        ask: impl Fn(&mut D),
+    ) {
         // A fixed sequence of pseudo-random numbers.
         let mut state = range;
         let mut next = |below: u32| {
@@ -381,7 +413,10 @@ mod tests {
                 let path_of_step = path(next(range));
                 if next(4 * range) > step {
                     let is_new = wanted.insert(path_of_step.clone());
-                    assert_eq!(paths.insert_in(path_of_step, &mut ()), is_new);
+                    // Whether it is new is known where the order is.
+                    if is_new || D::default().is_asked_for() {
+                        assert_eq!(paths.insert_in(path_of_step, &mut ()), is_new);
+                    }
                 } else {
                     // Mostly the path that is removed is a clone of the one in the set.
                     let clone = wanted.get(&path_of_step).filter(|_| next(4) > 0).cloned();
@@ -394,12 +429,16 @@ mod tests {
                 if step % (range / 40).max(16) == 0 {
                     check(&paths, &wanted);
                     assert!(paths.since(&path).eq(wanted.range(path..)));
+                    let chunks = paths.chunks.iter_mut().filter(|_| next(8) == 0);
+                    chunks.for_each(|chunk| ask(chunk.derived_mut()));
                 }
             }
             check(&paths, &wanted);
             // A run of paths that are in order, in the middle of the others, and one out of order.
             for number in (range / 3..range / 2).chain((0..range / 4).rev()) {
-                assert_eq!(paths.insert_in(path(number), &mut ()), wanted.insert(path(number)));
+                if wanted.insert(path(number)) {
+                    assert!(paths.insert_in(path(number), &mut ()));
+                }
             }
             check(&paths, &wanted);
             // Runs of several clients, each in order, which come and go in turn. What was the first path of
@@ -407,7 +446,9 @@ mod tests {
             for run in 0..8 {
                 let numbers = (0..range / 8).map(|step| step * 8 + run);
                 for number in numbers.clone() {
-                    assert_eq!(paths.insert_in(path(number), &mut ()), wanted.insert(path(number)));
+                    if wanted.insert(path(number)) {
+                        assert!(paths.insert_in(path(number), &mut ()));
+                    }
                 }
                 check(&paths, &wanted);
                 for number in numbers.filter(|number| number % 3 == run % 3) {
@@ -434,7 +475,23 @@ mod tests {
         for range in [3, CHUNK as u32, 3_000] {
             compare::<()>(range, path);
             compare::<OfDirectory>(range, path);
+            compare::<SeldomAsked>(range, path);
+            compare_and_ask::<SeldomAsked>(range, path, |derived| derived.0 = true);
         }
+    }
+
+    #[test]
+    fn a_chunk_is_in_order_while_somebody_asks_for_it() {
+        let mut paths = SortedPaths::<SeldomAsked>::default();
+        let is_in_order = |paths: &SortedPaths<SeldomAsked>| paths.chunks[0].is_in_order();
+        (0..16).rev().for_each(|number| assert!(paths.insert_in(path(number), &mut ())));
+        assert!(is_in_order(&paths), "nobody has asked since it was new, which is not long ago");
+        (20..24).rev().for_each(|number| assert!(paths.insert_in(path(number), &mut ())));
+        assert!(!is_in_order(&paths), "nobody has asked for long");
+        paths.chunks[0].derived_mut().0 = true;
+        assert!(paths.insert_in(path(18), &mut ()) && is_in_order(&paths), "somebody has asked");
+        (30..60).for_each(|number| assert!(paths.insert_in(path(number), &mut ())));
+        assert!(is_in_order(&paths), "what comes after all others needs no comparison");
     }
 
     #[test]
@@ -447,6 +504,8 @@ mod tests {
         let beginnings = |n: u32| parse(format!("/a/{}{}", "b".repeat(n as usize % 40), n / 40));
         for range in [40, 1_000] {
             compare::<OfDirectory>(range, equal);
+            compare::<SeldomAsked>(range, equal);
+            compare::<SeldomAsked>(range, hundreds);
             compare::<OfDirectory>(range, hundreds);
             compare::<OfDirectory>(range, beginnings);
             compare::<()>(range, equal);

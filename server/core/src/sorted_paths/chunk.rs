@@ -2,6 +2,11 @@
 
 use zoolet_protocol::ZPath;
 
+use super::search_in;
+
+/// So many changes of a chunk after somebody asked for its order it stays in order: somebody may ask again.
+const CHANGES_IN_ORDER: u8 = 16;
+
 /// What is derived from the paths of a chunk.
 pub(crate) trait Derived: Default {
     /// What all that is derived has in common.
@@ -12,6 +17,10 @@ pub(crate) trait Derived: Default {
         path
     }
 
+    /// Whether somebody has asked for the paths in their order since they last changed. Where this is always
+    /// so, they are always in order.
+    fn is_asked_for(&self) -> bool;
+
     /// Forgets everything, because the paths change.
     fn forget(&mut self, shared: &mut Self::Shared);
 }
@@ -20,61 +29,212 @@ pub(crate) trait Derived: Default {
 impl Derived for () {
     type Shared = ();
 
+    fn is_asked_for(&self) -> bool {
+        true
+    }
+
     fn forget(&mut self, (): &mut ()) {}
 }
 
 /// The first bytes of the distinct part of a path, in the order of the paths. Two paths may have the same.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key([u64; 2]);
 
 impl Key {
     pub(super) fn of<D: Derived>(path: &str) -> Self {
         let part = D::distinct_part(path).as_bytes();
-        let word = |part: &[u8]| {
-            let mut word = [0; 8];
-            let len = part.len().min(word.len());
-            word[..len].copy_from_slice(&part[..len]);
-            u64::from_be_bytes(word)
-        };
-        Self([word(part), word(part.get(8..).unwrap_or_default())])
+        let mut bytes = [0; 16];
+        let len = part.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&part[..len]);
+        let number = u128::from_be_bytes(bytes);
+        Self([(number >> 64) as u64, number as u64])
     }
 }
 
-/// A chunk, and a key for the search. The chunks are not beside each other: a new one among thousands
-/// moves little.
+/// Some paths of a set: all those from its least path up to that of the next chunk.
 #[derive(Debug, Clone)]
-pub(super) struct Link<D> {
-    /// The keys of these paths are not less, and those of all paths before them not greater.
-    pub(super) least: Key,
-    pub(super) chunk: Box<Chunk<D>>,
-}
-
-#[derive(Debug, Clone, Default)]
 pub(crate) struct Chunk<D> {
-    pub(crate) paths: Vec<ZPath>,
-    pub(crate) derived: D,
+    /// The key of the least path.
+    key: Key,
+    is_in_order: bool,
+    /// How many times the paths have changed since somebody asked for their order; at most 255.
+    unasked_changes: u8,
+    /// The paths of the chunks are not beside each other: a new chunk among thousands moves little.
+    content: Box<Content<D>>,
 }
 
-impl<D: Derived> Link<D> {
-    /// The first chunk, with one path.
-    pub(super) fn first(path: ZPath) -> Self {
-        let chunk = Chunk { paths: vec![path], derived: D::default() };
-        Self { least: Key::default(), chunk: Box::new(chunk) }
+#[derive(Debug, Clone)]
+struct Content<D> {
+    paths: Vec<ZPath>,
+    derived: D,
+    /// No path of the chunk is less, and all paths of the chunks before it are. It need not be in the set.
+    /// That of the first chunk says nothing.
+    least: ZPath,
+}
+
+impl<D: Derived> Chunk<D> {
+    /// A chunk with one path.
+    pub(super) fn of(path: ZPath) -> Self {
+        Self::in_order_of(vec![path], 0)
     }
 
-    /// A chunk of some paths that come after others.
-    pub(super) fn of(paths: Vec<ZPath>) -> Self {
-        let least = Key::of::<D>(&paths[0]);
-        Self { least, chunk: Box::new(Chunk { paths, derived: D::default() }) }
+    /// A chunk of paths in order, of which there is one.
+    fn in_order_of(paths: Vec<ZPath>, unasked_changes: u8) -> Self {
+        let least = paths[0].clone();
+        let key = Key::of::<D>(&least);
+        let content = Box::new(Content { paths, derived: D::default(), least });
+        Self { key, is_in_order: true, unasked_changes, content }
     }
 
-    pub(super) fn paths(&self) -> &[ZPath] {
-        &self.chunk.paths
+    /// The paths, in their order if they are kept in it.
+    pub(crate) fn paths(&self) -> &[ZPath] {
+        &self.content.paths
+    }
+
+    pub(crate) fn derived(&self) -> &D {
+        &self.content.derived
+    }
+
+    /// How many paths there is room for without another allocation.
+    pub(super) fn capacity(&self) -> usize {
+        self.content.paths.capacity()
+    }
+
+    pub(super) fn is_in_order(&self) -> bool {
+        self.is_in_order
+    }
+
+    pub(super) fn least(&self) -> &ZPath {
+        &self.content.least
+    }
+
+    /// Whether a path with this key belongs into this chunk or one behind it. Of the first chunk this is not
+    /// asked.
+    pub(super) fn begins_at_or_before(&self, key: Key, path: &str) -> bool {
+        self.key.cmp(&key).then_with(|| self.least().as_str().cmp(path)).is_le()
+    }
+
+    /// Whether a path that is inserted is put into its place. If not, nobody has asked for the order for
+    /// some changes, and it comes behind the others.
+    pub(super) fn is_kept_in_order(&self) -> bool {
+        self.unasked_changes < CHANGES_IN_ORDER || self.derived().is_asked_for()
+    }
+
+    /// Whether a path is known to be after all paths of the chunk.
+    pub(super) fn is_after_all(&self, path: &ZPath) -> bool {
+        self.is_in_order && self.paths().last().is_none_or(|last| last < path)
+    }
+
+    /// The place of a path.
+    pub(super) fn place_of(&self, path: &str) -> Option<usize> {
+        if self.is_in_order {
+            search_in(self.paths(), path).ok()
+        } else {
+            self.paths().iter().position(|other| other.as_str() == path)
+        }
+    }
+
+    /// The paths in their order.
+    pub(crate) fn in_order(&self) -> impl DoubleEndedIterator<Item = &ZPath> + use<'_, D> {
+        let (paths, sorted) = if self.is_in_order {
+            (self.paths(), Vec::new())
+        } else {
+            let mut sorted: Vec<_> = self.paths().iter().collect();
+            sorted.sort();
+            (&[][..], sorted)
+        };
+        paths.iter().chain(sorted)
+    }
+
+    /// The paths from `path` on in their order.
+    pub(super) fn since(&self, path: &str) -> impl Iterator<Item = &ZPath> + use<'_, D> {
+        let less = if self.is_in_order {
+            search_in(self.paths(), path).unwrap_or_else(|place| place)
+        } else {
+            self.paths().iter().filter(|other| other.as_str() < path).count()
+        };
+        self.in_order().skip(less)
+    }
+
+    pub(super) fn sort(&mut self) {
+        if !self.is_in_order {
+            self.content.paths.sort();
+            self.is_in_order = true;
+        }
+    }
+
+    pub(super) fn into_sorted(mut self) -> Vec<ZPath> {
+        self.sort();
+        self.content.paths
+    }
+
+    /// Forgets what is derived from the paths, and not that somebody asked for their order.
+    pub(super) fn forget(&mut self, shared: &mut D::Shared) {
+        self.content.derived.forget(shared);
     }
 
     /// The paths, to be changed.
-    pub(super) fn paths_mut(&mut self, shared: &mut D::Shared) -> &mut Vec<ZPath> {
-        self.chunk.derived.forget(shared);
-        &mut self.chunk.paths
+    fn change(&mut self, shared: &mut D::Shared) -> &mut Vec<ZPath> {
+        let is_asked_for = self.content.derived.is_asked_for();
+        self.unasked_changes =
+            if is_asked_for { 0 } else { self.unasked_changes.saturating_add(1) };
+        self.forget(shared);
+        &mut self.content.paths
+    }
+
+    /// Inserts a path which is after all others, or into a chunk that is not kept in order.
+    pub(super) fn push(&mut self, path: ZPath, is_after_all: bool, shared: &mut D::Shared) {
+        self.is_in_order &= is_after_all;
+        self.change(shared).push(path);
+    }
+
+    /// Inserts a path into its place.
+    pub(super) fn insert(&mut self, place: usize, path: ZPath, shared: &mut D::Shared) {
+        self.change(shared).insert(place, path);
+    }
+
+    /// Inserts a path that is before all others, and behind the chunk before.
+    pub(super) fn insert_first(&mut self, path: ZPath, shared: &mut D::Shared) {
+        self.key = Key::of::<D>(&path);
+        self.content.least = path.clone();
+        self.insert(0, path, shared);
+    }
+
+    /// Removes the path at a place.
+    pub(super) fn remove(&mut self, place: usize, shared: &mut D::Shared) {
+        let is_in_order = self.is_in_order;
+        let paths = self.change(shared);
+        if place + 1 == paths.len() {
+            paths.pop();
+        } else if is_in_order {
+            paths.remove(place);
+        } else {
+            paths.swap_remove(place);
+        }
+    }
+
+    /// Keeps the first `len` paths in their order, and returns a chunk of the others.
+    pub(super) fn split_off(&mut self, len: usize, shared: &mut D::Shared) -> Self {
+        self.sort();
+        let upper = self.change(shared).split_off(len);
+        Self::in_order_of(upper, self.unasked_changes)
+    }
+
+    /// Takes all paths of the next chunk.
+    pub(super) fn append(&mut self, mut next: Self, shared: &mut D::Shared) {
+        next.forget(shared);
+        self.is_in_order &= next.is_in_order;
+        self.change(shared).append(&mut next.content.paths);
+    }
+
+    /// Removes all paths, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.content.paths.clear();
+        self.is_in_order = true;
+    }
+
+    #[cfg(test)]
+    pub(super) fn derived_mut(&mut self) -> &mut D {
+        &mut self.content.derived
     }
 }

@@ -27,6 +27,11 @@ impl Derived for CachedNames {
         slash.map_or(path, |slash| &path[slash + 1..])
     }
 
+    /// A list was asked for.
+    fn is_asked_for(&self) -> bool {
+        self.0.get().is_some()
+    }
+
     fn forget(&mut self, cached: &mut CachedBytes) {
         if let Some(names) = self.0.take() {
             *cached.0.get_mut() -= CachedBytes::of(&names);
@@ -91,17 +96,17 @@ pub(super) fn of(paths: &ChildPaths, cached: &CachedBytes) -> (Names, bool) {
 }
 
 fn of_chunk(chunk: &Chunk<CachedNames>, cached: &CachedBytes, bytes_max: usize) -> (Names, bool) {
-    if let Some(names) = chunk.derived.0.get() {
+    if let Some(names) = chunk.derived().0.get() {
         return (names.clone(), true);
     }
-    let Some(first) = chunk.paths.first() else { return (Names::EMPTY, true) };
+    let Some(first) = chunk.paths().first() else { return (Names::EMPTY, true) };
     // All begin with the path of the parent. Looking for the name in each would take longer than the
     // rest.
     let before_name = first.len() - first.name().len();
-    let names = chunk.paths.iter().map(|path| &path[before_name..]);
-    let bytes = names.clone().map(|name| name.len() + 4).sum();
-    let names = Names::with_capacity(bytes, names);
-    let is_cached = cached.keep(&chunk.derived.0, &names, bytes_max);
+    let name = |path: &'_ ZPath| path.len() - before_name;
+    let bytes = chunk.paths().iter().map(|path| name(path) + 4).sum();
+    let names = Names::with_capacity(bytes, chunk.in_order().map(|path| &path[before_name..]));
+    let is_cached = cached.keep(&chunk.derived().0, &names, bytes_max);
     (names, is_cached)
 }
 
@@ -109,9 +114,9 @@ fn of_chunk(chunk: &Chunk<CachedNames>, cached: &CachedBytes, bytes_max: usize) 
 pub(super) fn check(paths: &ChildPaths) -> (usize, bool) {
     let (mut bytes, mut agree) = (0, true);
     for chunk in paths.chunks() {
-        let Some(names) = chunk.derived.0.get() else { continue };
+        let Some(names) = chunk.derived().0.get() else { continue };
         bytes += CachedBytes::of(names);
-        agree &= names.iter().eq(chunk.paths.iter().map(ZPath::name));
+        agree &= names.iter().eq(chunk.in_order().map(ZPath::name));
     }
     (bytes, agree)
 }
@@ -126,10 +131,10 @@ mod tests {
         ZPath::parse(&format!("/a/{number:05}")).unwrap()
     }
 
-    #[test]
-    fn the_names_agree_with_the_paths_after_any_change() {
+    /// Changes a set of paths, asks for the names after each of so many changes, and compares them.
+    fn compare_names(changes_per_list: u32) {
         // A fixed sequence of pseudo-random numbers.
-        let mut state = 7_u32;
+        let mut state = changes_per_list;
         let mut next = |below: u32| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 8) % below
@@ -139,21 +144,27 @@ mod tests {
         for step in 0..8_000 {
             // The set grows at first, and shrinks later.
             let path = path(next(2_000));
-            if next(8_000) > step {
-                assert_eq!(paths.insert_in(path.clone(), &mut cached), wanted.insert(path));
-            } else {
+            if next(8_000) <= step {
                 assert_eq!(paths.remove_in(&path, &mut cached), wanted.remove(&path));
+            } else if wanted.insert(path.clone()) {
+                assert!(paths.insert_in(path, &mut cached));
             }
-            if step % 16 == 0 {
+            if step % changes_per_list == 0 {
                 let (names, is_cached) = of(&paths, &cached);
                 assert!(is_cached && names.iter().eq(wanted.iter().map(ZPath::name)));
             }
             assert_eq!(check(&paths), (cached.get(), true));
         }
+        assert!(paths.iter().eq(&wanted));
         paths.retain(&mut cached, |path| path.as_str() < "/a/01000");
         assert_eq!(check(&paths), (cached.get(), true));
         paths.clear(&mut cached);
         assert_eq!(cached.get(), 0);
+    }
+
+    #[test]
+    fn the_names_agree_with_the_paths_after_any_change() {
+        [1, 16, 500].into_iter().for_each(compare_names);
     }
 
     #[test]
