@@ -9,7 +9,7 @@
 //!
 //! Beside its paths a chunk can keep what is derived from them, until they change. What is derived tells
 //! whether anybody asks for the order of the paths. Where nobody does, a chunk takes new paths as they come,
-//! and compares none ([`Chunk::is_kept_in_order`]).
+//! and mostly compares none ([`Chunk::is_kept_in_order`]).
 
 mod chunk;
 
@@ -88,7 +88,7 @@ impl<D: Derived> SortedPaths<D> {
     /// makes sure that the path is new.
     pub(crate) fn insert_in(&mut self, path: ZPath, shared: &mut D::Shared) -> bool {
         let Some(last) = self.chunks.last_mut() else {
-            self.chunks = vec![Chunk::of(path)];
+            self.chunks = vec![Chunk::first(path)];
             self.len = 1;
             return true;
         };
@@ -102,32 +102,20 @@ impl<D: Derived> SortedPaths<D> {
         } else {
             let index = self.chunk_of(&path);
             let chunk = &mut self.chunks[index];
-            if chunk.is_kept_in_order() {
+            // A full chunk is put in order, so that its halves are.
+            if chunk.is_kept_in_order() || chunk.paths().len() == CHUNK {
                 chunk.sort();
                 let Err(place) = search_in(chunk.paths(), &path) else { return false };
                 self.insert_at(index, place, path, shared);
             } else {
-                self.insert_anywhere(index, path, shared);
+                debug_assert!(chunk.place_of(&path).is_none(), "{path} is new");
+                self.last = LastPlace::new(index, chunk.paths().len());
+                let is_after_all = chunk.is_after_all(&path);
+                chunk.push(path, is_after_all, shared);
             }
         }
         self.len += 1;
         true
-    }
-
-    /// Inserts a path into a chunk that is not kept in order.
-    fn insert_anywhere(&mut self, mut index: usize, path: ZPath, shared: &mut D::Shared) {
-        if self.chunks[index].paths().len() == CHUNK {
-            self.split(index, shared);
-            index += usize::from(path >= *self.chunks[index + 1].least());
-        }
-        self.last = LastPlace::new(index, self.chunks[index].paths().len());
-        self.chunks[index].push(path, false, shared);
-    }
-
-    /// Splits a chunk into two halves.
-    fn split(&mut self, index: usize, shared: &mut D::Shared) {
-        let upper = self.chunks[index].split_off(CHUNK / 2, shared);
-        self.chunks.insert(index + 1, upper);
     }
 
     /// The place behind the path that was inserted last, if this path belongs there.
@@ -164,7 +152,8 @@ impl<D: Derived> SortedPaths<D> {
                 self.last = LastPlace::new(index, 0);
                 return self.chunks[index].insert_first(path, shared);
             }
-            self.split(index, shared);
+            let upper = self.chunks[index].split_off(CHUNK / 2, shared);
+            self.chunks.insert(index + 1, upper);
             if place > CHUNK / 2 {
                 (index, place) = (index + 1, place - CHUNK / 2);
             }
@@ -182,7 +171,10 @@ impl<D: Derived> SortedPaths<D> {
         self.len -= 1;
         match chunk.paths().len() {
             0 if self.len == 0 => self.clear(shared),
-            0 => drop(self.chunks.remove(index)),
+            0 => {
+                self.chunks.remove(index);
+                self.chunks[0].become_first();
+            }
             few if few <= CHUNK / 4 => self.merge(index, shared),
             _ => {}
         }
@@ -277,6 +269,11 @@ impl<D: Derived> SortedPaths<D> {
             None => Default::default(),
         };
         first.into_iter().flatten().chain(others.iter().flat_map(Chunk::in_order))
+    }
+
+    /// The paths in no order.
+    pub(crate) fn in_no_order(&self) -> impl Iterator<Item = &ZPath> {
+        self.chunks.iter().flat_map(Chunk::paths)
     }
 
     /// The paths in their order.
@@ -382,10 +379,13 @@ mod tests {
         assert!(paths.chunks.iter().all(is_right) || (paths.is_empty() && paths.chunks.len() == 1));
         for (index, chunk) in paths.chunks.iter().enumerate() {
             assert!(!chunk.is_in_order() || chunk.paths().is_sorted());
-            let is_in = |path: &ZPath| path >= chunk.least();
-            assert!(index == 0 || chunk.paths().iter().all(is_in), "chunk {index}");
+            let Some(least) = chunk.least() else {
+                assert_eq!(index, 0, "a chunk without a least path");
+                continue;
+            };
+            assert!(index > 0 && chunk.paths().iter().min() == Some(least), "chunk {index}");
             let lower = &paths.chunks[..index];
-            assert!(!lower.iter().flat_map(Chunk::paths).any(is_in) || index == 0, "chunk {index}");
+            assert!(lower.iter().flat_map(Chunk::paths).all(|path| path < least), "chunk {index}");
         }
     }
 
@@ -492,6 +492,20 @@ mod tests {
         assert!(paths.insert_in(path(18), &mut ()) && is_in_order(&paths), "somebody has asked");
         (30..60).for_each(|number| assert!(paths.insert_in(path(number), &mut ())));
         assert!(is_in_order(&paths), "what comes after all others needs no comparison");
+        assert!(paths.insert_in(path(29), &mut ()) && !is_in_order(&paths));
+        paths.chunks[0].derived_mut().0 = true;
+        assert!(paths.remove_in(&path(40), &mut ()) && is_in_order(&paths), "also when one goes");
+    }
+
+    #[test]
+    fn one_path_out_of_order_leaves_the_chunks_behind_it_full() {
+        let mut paths = SortedPaths::<SeldomAsked>::default();
+        let early = 17;
+        let numbers = (0..20).filter(|number| *number != early).chain([early]);
+        let count = 10 * CHUNK as u32;
+        numbers.chain(20..count).for_each(|n| assert!(paths.insert_in(path(n), &mut ())));
+        assert_eq!(paths.chunks.len(), 10);
+        check(&paths, &(0..count).map(path).collect());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The znodes, with data, Stat and access control list, are in slots, which are copy-on-write
 //! (`slots.rs`): [`Tree::freeze`] takes microseconds. An index finds the slot of a path. The index and
-//! the sorted names of the children are not frozen: a snapshot does not need them.
+//! the names of the children are not frozen: a snapshot does not need them.
 //!
 //! In a large tree no cache holds what a look-up reads. So a decision hands on where it has found the
 //! znode and its parent ([`LookedUp`]), and the change looks up neither again.
@@ -301,6 +301,9 @@ impl Tree {
         look: impl FnOnce(&Znode) -> T,
         change: impl FnOnce(&mut Znode),
     ) -> Option<T> {
+        // The children have a clone of the znode's own path. That of a log is none.
+        let is_other = |znode: &&Znode| !znode.path.is_clone_of(path);
+        let own_path = self.at(places.znode).filter(is_other).map(|znode| znode.path.clone());
         let removed = self.drop_childless(places.znode, look);
         let Some(parent) = places.parent.slot().and_then(|slot| self.slots.get_mut(slot)) else {
             return removed;
@@ -310,7 +313,7 @@ impl Tree {
         let removed = removed?;
         parent.num_children -= 1;
         if let Some(siblings) = self.children.get_mut(parent.children) {
-            siblings.remove(path, &mut self.cached_bytes);
+            siblings.remove(own_path.as_ref().unwrap_or(path), &mut self.cached_bytes);
             if siblings.is_empty() {
                 self.children.remove(&mut parent.children, &mut self.cached_bytes);
             }

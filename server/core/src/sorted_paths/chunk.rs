@@ -17,8 +17,8 @@ pub(crate) trait Derived: Default {
         path
     }
 
-    /// Whether somebody has asked for the paths in their order since they last changed. Where this is always
-    /// so, they are always in order.
+    /// Whether somebody has asked for the paths in their order since [`Derived::forget`]. Where this is
+    /// always so, they are always in order.
     fn is_asked_for(&self) -> bool;
 
     /// Forgets everything, because the paths change.
@@ -37,7 +37,7 @@ impl Derived for () {
 }
 
 /// The first bytes of the distinct part of a path, in the order of the paths. Two paths may have the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key([u64; 2]);
 
 impl Key {
@@ -54,7 +54,7 @@ impl Key {
 /// Some paths of a set: all those from its least path up to that of the next chunk.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunk<D> {
-    /// The key of the least path.
+    /// The key of the least path. That of the first chunk says nothing.
     key: Key,
     is_in_order: bool,
     /// How many times the paths have changed since somebody asked for their order; at most 255.
@@ -67,13 +67,17 @@ pub(crate) struct Chunk<D> {
 struct Content<D> {
     paths: Vec<ZPath>,
     derived: D,
-    /// No path of the chunk is less, and all paths of the chunks before it are. It need not be in the set.
-    /// That of the first chunk says nothing.
-    least: ZPath,
+    /// The least path; `None` for the first chunk.
+    least: Option<ZPath>,
 }
 
 impl<D: Derived> Chunk<D> {
-    /// A chunk with one path.
+    /// The first chunk, with one path.
+    pub(super) fn first(path: ZPath) -> Self {
+        Self::of_all(vec![path], None, 0)
+    }
+
+    /// A chunk with one path behind another.
     pub(super) fn of(path: ZPath) -> Self {
         Self::in_order_of(vec![path], 0)
     }
@@ -81,7 +85,11 @@ impl<D: Derived> Chunk<D> {
     /// A chunk of paths in order, of which there is one.
     fn in_order_of(paths: Vec<ZPath>, unasked_changes: u8) -> Self {
         let least = paths[0].clone();
-        let key = Key::of::<D>(&least);
+        Self::of_all(paths, Some(least), unasked_changes)
+    }
+
+    fn of_all(paths: Vec<ZPath>, least: Option<ZPath>, unasked_changes: u8) -> Self {
+        let key = least.as_deref().map_or_else(Key::default, Key::of::<D>);
         let content = Box::new(Content { paths, derived: D::default(), least });
         Self { key, is_in_order: true, unasked_changes, content }
     }
@@ -104,14 +112,25 @@ impl<D: Derived> Chunk<D> {
         self.is_in_order
     }
 
-    pub(super) fn least(&self) -> &ZPath {
-        &self.content.least
+    pub(super) fn least(&self) -> Option<&ZPath> {
+        self.content.least.as_ref()
     }
 
     /// Whether a path with this key belongs into this chunk or one behind it. Of the first chunk this is not
     /// asked.
     pub(super) fn begins_at_or_before(&self, key: Key, path: &str) -> bool {
-        self.key.cmp(&key).then_with(|| self.least().as_str().cmp(path)).is_le()
+        self.key.cmp(&key).then_with(|| self.least().map(ZPath::as_str).cmp(&Some(path))).is_le()
+    }
+
+    /// Lets the chunk begin at a path, which is not less than the least.
+    fn begin_at(&mut self, path: ZPath) {
+        self.key = Key::of::<D>(&path);
+        self.content.least = Some(path);
+    }
+
+    /// Makes it the first chunk.
+    pub(super) fn become_first(&mut self) {
+        self.content.least = None;
     }
 
     /// Whether a path that is inserted is put into its place. If not, nobody has asked for the order for
@@ -174,6 +193,7 @@ impl<D: Derived> Chunk<D> {
     }
 
     /// The paths, to be changed.
+    #[inline]
     fn change(&mut self, shared: &mut D::Shared) -> &mut Vec<ZPath> {
         let is_asked_for = self.content.derived.is_asked_for();
         self.unasked_changes =
@@ -183,6 +203,7 @@ impl<D: Derived> Chunk<D> {
     }
 
     /// Inserts a path which is after all others, or into a chunk that is not kept in order.
+    #[inline]
     pub(super) fn push(&mut self, path: ZPath, is_after_all: bool, shared: &mut D::Shared) {
         self.is_in_order &= is_after_all;
         self.change(shared).push(path);
@@ -195,8 +216,7 @@ impl<D: Derived> Chunk<D> {
 
     /// Inserts a path that is before all others, and behind the chunk before.
     pub(super) fn insert_first(&mut self, path: ZPath, shared: &mut D::Shared) {
-        self.key = Key::of::<D>(&path);
-        self.content.least = path.clone();
+        self.begin_at(path.clone());
         self.insert(0, path, shared);
     }
 
@@ -204,12 +224,16 @@ impl<D: Derived> Chunk<D> {
     pub(super) fn remove(&mut self, place: usize, shared: &mut D::Shared) {
         let is_in_order = self.is_in_order;
         let paths = self.change(shared);
-        if place + 1 == paths.len() {
-            paths.pop();
-        } else if is_in_order {
-            paths.remove(place);
-        } else {
-            paths.swap_remove(place);
+        let is_last = place + 1 == paths.len();
+        let removed =
+            if is_in_order && !is_last { paths.remove(place) } else { paths.swap_remove(place) };
+        let was_least = self.least().is_some_and(|least| least.is_clone_of(&removed));
+        if !is_in_order && (was_least || self.is_kept_in_order()) {
+            self.sort();
+        }
+        // A path that is gone takes no memory.
+        if was_least && let Some(first) = self.paths().first().cloned() {
+            self.begin_at(first);
         }
     }
 
@@ -230,7 +254,9 @@ impl<D: Derived> Chunk<D> {
     /// Removes all paths, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.content.paths.clear();
+        self.become_first();
         self.is_in_order = true;
+        self.unasked_changes = 0;
     }
 
     #[cfg(test)]

@@ -28,9 +28,9 @@ impl Children {
         self.paths.is_empty()
     }
 
-    /// The paths of the children in their order.
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &ZPath> {
-        self.paths.iter()
+    /// The paths of the children in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ZPath> {
+        self.paths.in_no_order()
     }
 
     pub(super) fn insert(&mut self, path: ZPath, cached: &mut CachedBytes) {

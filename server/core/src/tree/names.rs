@@ -4,7 +4,7 @@
 //! directory of which one child has changed encodes one chunk, and shares the others.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use zoolet_protocol::{Encode, Names, ZPath, last_slash};
 
@@ -16,7 +16,11 @@ pub(super) type ChildPaths = SortedPaths<CachedNames>;
 
 /// The cached names of a chunk.
 #[derive(Debug, Default)]
-pub(crate) struct CachedNames(OnceLock<Names>);
+pub(crate) struct CachedNames {
+    names: OnceLock<Names>,
+    /// Whether the names were listed since they last changed, also where the cache had no room for them.
+    is_asked_for: AtomicBool,
+}
 
 impl Derived for CachedNames {
     type Shared = CachedBytes;
@@ -27,13 +31,13 @@ impl Derived for CachedNames {
         slash.map_or(path, |slash| &path[slash + 1..])
     }
 
-    /// A list was asked for.
     fn is_asked_for(&self) -> bool {
-        self.0.get().is_some()
+        self.is_asked_for.load(Ordering::Relaxed)
     }
 
     fn forget(&mut self, cached: &mut CachedBytes) {
-        if let Some(names) = self.0.take() {
+        *self.is_asked_for.get_mut() = false;
+        if let Some(names) = self.names.take() {
             *cached.0.get_mut() -= CachedBytes::of(&names);
         }
     }
@@ -96,9 +100,10 @@ pub(super) fn of(paths: &ChildPaths, cached: &CachedBytes) -> (Names, bool) {
 }
 
 fn of_chunk(chunk: &Chunk<CachedNames>, cached: &CachedBytes, bytes_max: usize) -> (Names, bool) {
-    if let Some(names) = chunk.derived().0.get() {
+    if let Some(names) = chunk.derived().names.get() {
         return (names.clone(), true);
     }
+    chunk.derived().is_asked_for.store(true, Ordering::Relaxed);
     let Some(first) = chunk.paths().first() else { return (Names::EMPTY, true) };
     // All begin with the path of the parent. Looking for the name in each would take longer than the
     // rest.
@@ -106,7 +111,7 @@ fn of_chunk(chunk: &Chunk<CachedNames>, cached: &CachedBytes, bytes_max: usize) 
     let name = |path: &'_ ZPath| path.len() - before_name;
     let bytes = chunk.paths().iter().map(|path| name(path) + 4).sum();
     let names = Names::with_capacity(bytes, chunk.in_order().map(|path| &path[before_name..]));
-    let is_cached = cached.keep(&chunk.derived().0, &names, bytes_max);
+    let is_cached = cached.keep(&chunk.derived().names, &names, bytes_max);
     (names, is_cached)
 }
 
@@ -114,7 +119,7 @@ fn of_chunk(chunk: &Chunk<CachedNames>, cached: &CachedBytes, bytes_max: usize) 
 pub(super) fn check(paths: &ChildPaths) -> (usize, bool) {
     let (mut bytes, mut agree) = (0, true);
     for chunk in paths.chunks() {
-        let Some(names) = chunk.derived().0.get() else { continue };
+        let Some(names) = chunk.derived().names.get() else { continue };
         bytes += CachedBytes::of(names);
         agree &= names.iter().eq(chunk.in_order().map(ZPath::name));
     }
@@ -165,6 +170,21 @@ mod tests {
     #[test]
     fn the_names_agree_with_the_paths_after_any_change() {
         [1, 16, 500].into_iter().for_each(compare_names);
+    }
+
+    #[test]
+    fn names_for_which_the_cache_has_no_room_are_in_order_while_they_are_listed() {
+        let (mut paths, mut cached) = (ChildPaths::default(), CachedBytes::default());
+        cached.set(CACHED_SHORT_LISTS_BYTES_MAX);
+        (0..40).rev().for_each(|number| assert!(paths.insert_in(path(number), &mut cached)));
+        let mut is_in_order = |number| {
+            assert!(paths.insert_in(path(number), &mut cached));
+            let (names, is_cached) = of(&paths, &cached);
+            assert!(!is_cached && names.iter().is_sorted());
+            paths.chunks().all(|chunk| chunk.paths().is_sorted())
+        };
+        assert!(!is_in_order(70), "nobody has listed it before");
+        assert!(is_in_order(60) && is_in_order(50));
     }
 
     #[test]
