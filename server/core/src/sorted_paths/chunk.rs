@@ -56,10 +56,7 @@ impl Key {
 pub(crate) struct Chunk<D> {
     /// The key of the least path. That of the first chunk says nothing.
     key: Key,
-    is_in_order: bool,
-    /// How many times the paths have changed since somebody asked for their order; at most 255.
-    unasked_changes: u8,
-    /// The paths of the chunks are not beside each other: a new chunk among thousands moves little.
+    /// Not beside those of the other chunks: a new chunk among thousands moves little.
     content: Box<Content<D>>,
 }
 
@@ -67,6 +64,9 @@ pub(crate) struct Chunk<D> {
 struct Content<D> {
     paths: Vec<ZPath>,
     derived: D,
+    is_in_order: bool,
+    /// How many times the paths have changed since somebody asked for their order; at most 255.
+    unasked_changes: u8,
     /// The least path; `None` for the first chunk.
     least: Option<ZPath>,
 }
@@ -90,8 +90,9 @@ impl<D: Derived> Chunk<D> {
 
     fn of_all(paths: Vec<ZPath>, least: Option<ZPath>, unasked_changes: u8) -> Self {
         let key = least.as_deref().map_or_else(Key::default, Key::of::<D>);
-        let content = Box::new(Content { paths, derived: D::default(), least });
-        Self { key, is_in_order: true, unasked_changes, content }
+        let derived = D::default();
+        let content = Content { paths, derived, is_in_order: true, unasked_changes, least };
+        Self { key, content: Box::new(content) }
     }
 
     /// The paths, in their order if they are kept in it.
@@ -109,7 +110,7 @@ impl<D: Derived> Chunk<D> {
     }
 
     pub(super) fn is_in_order(&self) -> bool {
-        self.is_in_order
+        self.content.is_in_order
     }
 
     pub(super) fn least(&self) -> Option<&ZPath> {
@@ -136,17 +137,17 @@ impl<D: Derived> Chunk<D> {
     /// Whether a path that is inserted is put into its place. If not, nobody has asked for the order for
     /// some changes, and it comes behind the others.
     pub(super) fn is_kept_in_order(&self) -> bool {
-        self.unasked_changes < CHANGES_IN_ORDER || self.derived().is_asked_for()
+        self.content.unasked_changes < CHANGES_IN_ORDER || self.derived().is_asked_for()
     }
 
     /// Whether a path is known to be after all paths of the chunk.
     pub(super) fn is_after_all(&self, path: &ZPath) -> bool {
-        self.is_in_order && self.paths().last().is_none_or(|last| last < path)
+        self.content.is_in_order && self.paths().last().is_none_or(|last| last < path)
     }
 
     /// The place of a path.
     pub(super) fn place_of(&self, path: &str) -> Option<usize> {
-        if self.is_in_order {
+        if self.content.is_in_order {
             search_in(self.paths(), path).ok()
         } else {
             self.paths().iter().position(|other| other.as_str() == path)
@@ -155,7 +156,7 @@ impl<D: Derived> Chunk<D> {
 
     /// The paths in their order.
     pub(crate) fn in_order(&self) -> impl DoubleEndedIterator<Item = &ZPath> + use<'_, D> {
-        let (paths, sorted) = if self.is_in_order {
+        let (paths, sorted) = if self.content.is_in_order {
             (self.paths(), Vec::new())
         } else {
             let mut sorted: Vec<_> = self.paths().iter().collect();
@@ -167,7 +168,7 @@ impl<D: Derived> Chunk<D> {
 
     /// The paths from `path` on in their order.
     pub(super) fn since(&self, path: &str) -> impl Iterator<Item = &ZPath> + use<'_, D> {
-        let less = if self.is_in_order {
+        let less = if self.content.is_in_order {
             search_in(self.paths(), path).unwrap_or_else(|place| place)
         } else {
             self.paths().iter().filter(|other| other.as_str() < path).count()
@@ -176,9 +177,9 @@ impl<D: Derived> Chunk<D> {
     }
 
     pub(super) fn sort(&mut self) {
-        if !self.is_in_order {
+        if !self.content.is_in_order {
             self.content.paths.sort();
-            self.is_in_order = true;
+            self.content.is_in_order = true;
         }
     }
 
@@ -196,8 +197,8 @@ impl<D: Derived> Chunk<D> {
     #[inline]
     fn change(&mut self, shared: &mut D::Shared) -> &mut Vec<ZPath> {
         let is_asked_for = self.content.derived.is_asked_for();
-        self.unasked_changes =
-            if is_asked_for { 0 } else { self.unasked_changes.saturating_add(1) };
+        self.content.unasked_changes =
+            if is_asked_for { 0 } else { self.content.unasked_changes.saturating_add(1) };
         self.forget(shared);
         &mut self.content.paths
     }
@@ -205,7 +206,7 @@ impl<D: Derived> Chunk<D> {
     /// Inserts a path which is after all others, or into a chunk that is not kept in order.
     #[inline]
     pub(super) fn push(&mut self, path: ZPath, is_after_all: bool, shared: &mut D::Shared) {
-        self.is_in_order &= is_after_all;
+        self.content.is_in_order &= is_after_all;
         self.change(shared).push(path);
     }
 
@@ -222,7 +223,7 @@ impl<D: Derived> Chunk<D> {
 
     /// Removes the path at a place.
     pub(super) fn remove(&mut self, place: usize, shared: &mut D::Shared) {
-        let is_in_order = self.is_in_order;
+        let is_in_order = self.content.is_in_order;
         let paths = self.change(shared);
         let is_last = place + 1 == paths.len();
         let removed =
@@ -241,13 +242,13 @@ impl<D: Derived> Chunk<D> {
     pub(super) fn split_off(&mut self, len: usize, shared: &mut D::Shared) -> Self {
         self.sort();
         let upper = self.change(shared).split_off(len);
-        Self::in_order_of(upper, self.unasked_changes)
+        Self::in_order_of(upper, self.content.unasked_changes)
     }
 
     /// Takes all paths of the next chunk.
     pub(super) fn append(&mut self, mut next: Self, shared: &mut D::Shared) {
         next.forget(shared);
-        self.is_in_order &= next.is_in_order;
+        self.content.is_in_order &= next.content.is_in_order;
         self.change(shared).append(&mut next.content.paths);
     }
 
@@ -255,8 +256,8 @@ impl<D: Derived> Chunk<D> {
     pub(super) fn clear(&mut self) {
         self.content.paths.clear();
         self.become_first();
-        self.is_in_order = true;
-        self.unasked_changes = 0;
+        self.content.is_in_order = true;
+        self.content.unasked_changes = 0;
     }
 
     #[cfg(test)]
