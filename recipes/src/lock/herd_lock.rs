@@ -1,6 +1,5 @@
 //! A lock that wakes all waiting clients: how not to write a lock, as an object of measurement.
 
-use std::pin::pin;
 use std::slice;
 use std::time::Duration;
 
@@ -99,10 +98,8 @@ impl HerdLock {
 
     async fn acquire_for(&self, owner: Owner) -> Result<Guard, LockError> {
         match self.herd {
-            Herd::OneZnode => {
-                self.lock.acquire_by(owner, pin!(self.create_when_it_is_gone())).await
-            }
-            Herd::AllChildren => self.lock.acquire_by(owner, pin!(self.place_in_front())).await,
+            Herd::OneZnode => self.lock.acquire_by(owner, || self.create_when_it_is_gone()).await,
+            Herd::AllChildren => self.lock.acquire_by(owner, || self.place_in_front()).await,
         }
     }
 

@@ -28,21 +28,22 @@ impl LineLock {
 
     /// Waits until the owner holds the lock.
     pub(crate) async fn acquire(&self, owner: Owner) -> Result<Guard, LockError> {
-        self.acquire_by(owner, pin!(self.place_in_front())).await
+        self.acquire_by(owner, || self.place_in_front()).await
     }
 
-    /// As [`LineLock::acquire`], by a future that returns a place that holds the lock. The caller pins
-    /// it, for the same reason as in [`within`](crate::error::within).
-    pub(crate) async fn acquire_by(
+    /// As [`LineLock::acquire`], by the future of a place that holds the lock.
+    pub(crate) async fn acquire_by<F: Future<Output = Result<Place, LockError>>>(
         &self,
         owner: Owner,
-        place: impl Future<Output = Result<Place, LockError>> + Unpin,
+        place: impl FnOnce() -> F,
     ) -> Result<Guard, LockError> {
         let registration = match self.register(owner)? {
             Registered::Held(handle) => return Ok(Guard { handle }),
             Registered::New(registration) => registration,
         };
         let registrations = std::slice::from_ref(&registration);
+        // Dropped before the registration: until then its znode may be in the line.
+        let place = pin!(place());
         let place = registry::with_self_wait_warning(registrations, place).await?;
         Ok(self.guard(place, registration))
     }

@@ -383,7 +383,8 @@ mod tests {
                 assert_eq!(index, 0, "a chunk without a least path");
                 continue;
             };
-            assert!(index > 0 && chunk.paths().iter().min() == Some(least), "chunk {index}");
+            assert!(index > 0 && chunk.paths().iter().all(|path| path >= least), "chunk {index}");
+            assert!(least.len() <= 256 || chunk.paths().contains(least), "chunk {index}");
             let lower = &paths.chunks[..index];
             assert!(lower.iter().flat_map(Chunk::paths).all(|path| path < least), "chunk {index}");
         }
@@ -498,6 +499,19 @@ mod tests {
     }
 
     #[test]
+    fn a_chunk_is_not_put_in_order_because_its_least_path_goes() {
+        let mut paths = SortedPaths::<SeldomAsked>::default();
+        let count = 2 * CHUNK as u32;
+        let numbers = (0..count).filter(|number| number % 2 == 0).chain([201, 203, 205]);
+        numbers.for_each(|number| assert!(paths.insert_in(path(number), &mut ())));
+        (0..200).filter(|n| n % 2 == 1).for_each(|n| assert!(paths.insert_in(path(n), &mut ())));
+        let least = paths.chunks[1].least().cloned().unwrap();
+        assert!(!paths.chunks[1].is_in_order());
+        assert!(paths.remove_in(&least, &mut ()) && !paths.chunks[1].is_in_order());
+        assert!(paths.chunks[1].least() == Some(&least) && paths.iter().is_sorted());
+    }
+
+    #[test]
     fn one_path_out_of_order_leaves_the_chunks_behind_it_full() {
         let mut paths = SortedPaths::<SeldomAsked>::default();
         let early = 17;
@@ -515,11 +529,15 @@ mod tests {
         // the beginning of another.
         let equal = |n: u32| parse(format!("/a/a-long-name-that-is-the-same-{n:05}"));
         let hundreds = |n: u32| parse(format!("/a/{:04}-and-eleven-more-{:02}", n / 100, n % 100));
+        // So long that a path that is gone must not stay.
+        let long = |n: u32| parse(format!("/a/{}{n:05}", "long".repeat(100)));
         let beginnings = |n: u32| parse(format!("/a/{}{}", "b".repeat(n as usize % 40), n / 40));
         for range in [40, 1_000] {
             compare::<OfDirectory>(range, equal);
             compare::<SeldomAsked>(range, equal);
             compare::<SeldomAsked>(range, hundreds);
+            compare::<SeldomAsked>(range, long);
+            compare::<OfDirectory>(range, long);
             compare::<OfDirectory>(range, hundreds);
             compare::<OfDirectory>(range, beginnings);
             compare::<()>(range, equal);

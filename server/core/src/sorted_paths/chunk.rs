@@ -7,6 +7,9 @@ use super::search_in;
 /// So many changes of a chunk after somebody asked for its order it stays in order: somebody may ask again.
 const CHANGES_IN_ORDER: u8 = 16;
 
+/// A path that is gone stays the least of its chunk if it is not longer: the next would have to be looked for.
+const LEAST_BYTES_KEPT_MAX: usize = 256;
+
 /// What is derived from the paths of a chunk.
 pub(crate) trait Derived: Default {
     /// What all that is derived has in common.
@@ -67,7 +70,8 @@ struct Content<D> {
     is_in_order: bool,
     /// How many times the paths have changed since somebody asked for their order; at most 255.
     unasked_changes: u8,
-    /// The least path; `None` for the first chunk.
+    /// No path of the chunk is less, and all paths of the chunks before it are; `None` for the first chunk.
+    /// It may have been removed.
     least: Option<ZPath>,
 }
 
@@ -228,12 +232,12 @@ impl<D: Derived> Chunk<D> {
         let is_last = place + 1 == paths.len();
         let removed =
             if is_in_order && !is_last { paths.remove(place) } else { paths.swap_remove(place) };
-        let was_least = self.least().is_some_and(|least| least.is_clone_of(&removed));
-        if !is_in_order && (was_least || self.is_kept_in_order()) {
+        let is_long = removed.len() > LEAST_BYTES_KEPT_MAX;
+        let must_go = is_long && self.least().is_some_and(|least| least.is_clone_of(&removed));
+        if must_go || self.is_kept_in_order() {
             self.sort();
         }
-        // A path that is gone takes no memory.
-        if was_least && let Some(first) = self.paths().first().cloned() {
+        if must_go && let Some(first) = self.paths().first().cloned() {
             self.begin_at(first);
         }
     }
