@@ -134,8 +134,8 @@ impl LockError {
 
 /// Awaits a future within a time limit, or returns [`LockError::TimedOut`] with this path.
 ///
-/// The caller pins the future, where it stays: an `async fn` has room for an argument twice, and a time
-/// limit moves the future once more.
+/// The caller pins the future, so that it is not moved: an `async fn` has room for its argument twice, and
+/// the time limit would move it once more.
 pub(crate) async fn within<T>(
     time: Duration,
     path: impl ToString,

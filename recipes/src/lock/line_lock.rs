@@ -42,7 +42,8 @@ impl LineLock {
             Registered::New(registration) => registration,
         };
         let registrations = std::slice::from_ref(&registration);
-        // Dropped before the registration: until then its znode may be in the line.
+        // Declared behind the registration, so that it is dropped, and its znode deleted, before the owner
+        // can register again.
         let place = pin!(place());
         let place = registry::with_self_wait_warning(registrations, place).await?;
         Ok(self.guard(place, registration))

@@ -127,7 +127,7 @@ impl<D: Derived> Chunk<D> {
         self.key.cmp(&key).then_with(|| self.least().map(ZPath::as_str).cmp(&Some(path))).is_le()
     }
 
-    /// Lets the chunk begin at a path, which is not less than the least.
+    /// Makes a path the least, which is the first one of the chunk or about to be.
     fn begin_at(&mut self, path: ZPath) {
         self.key = Key::of::<D>(&path);
         self.content.least = Some(path);

@@ -108,8 +108,8 @@ fn of_chunk(chunk: &Chunk<CachedNames>, cached: &CachedBytes, bytes_max: usize) 
     // All begin with the path of the parent. Looking for the name in each would take longer than the
     // rest.
     let before_name = first.len() - first.name().len();
-    let name = |path: &'_ ZPath| path.len() - before_name;
-    let bytes = chunk.paths().iter().map(|path| name(path) + 4).sum();
+    let name_bytes = |path: &ZPath| path.len() - before_name;
+    let bytes = chunk.paths().iter().map(|path| name_bytes(path) + 4).sum();
     let names = Names::with_capacity(bytes, chunk.in_order().map(|path| &path[before_name..]));
     let is_cached = cached.keep(&chunk.derived().names, &names, bytes_max);
     (names, is_cached)
