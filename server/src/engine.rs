@@ -40,6 +40,7 @@ mod hooked;
 mod merge_block;
 pub(crate) mod plain_reads;
 pub(crate) mod plain_writes;
+mod precedence;
 mod session_ids;
 mod sessions;
 mod state;

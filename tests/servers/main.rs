@@ -7,6 +7,7 @@ mod damaged_files;
 mod durability;
 mod durable_mark;
 mod group_commit;
+mod precedence;
 mod reports;
 mod seeds;
 mod sessions;

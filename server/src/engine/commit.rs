@@ -2,6 +2,7 @@
 //! those whose watches it fires.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use zoolet_core::{Audience, ConnectionId, Decided, Effects, FiredEvent, Txn, TxnOp};
 use zoolet_protocol::{Zxid, encode_event};
@@ -9,6 +10,7 @@ use zoolet_protocol::{Zxid, encode_event};
 use super::lock::{Engine, Wakers};
 use super::message::Message;
 use super::outbox::Outgoing;
+use super::precedence::Receiver;
 use super::registry::{Peer, Registry};
 use super::state::{LockHeld, State};
 use super::stats::EventCounts;
@@ -20,6 +22,8 @@ use crate::storage::committer::Origin;
 struct EventPeers<'a> {
     requester: Option<&'a Peer>,
     last: Option<Arc<Peer>>,
+    /// The first one whose task is to be woken.
+    first_woken: Option<Receiver>,
 }
 
 /// What the events of a transaction have in common.
@@ -39,6 +43,17 @@ impl EventPeers<'_> {
             self.last = registry.peer(id);
         }
         self.last.as_deref()
+    }
+
+    /// The task of this connection is to be woken.
+    fn note_woken(&mut self, id: ConnectionId, waker: &Waker) {
+        if self.first_woken.is_none()
+            && self.requester.is_some_and(Peer::has_task)
+            && let Some(peer) = self.last.as_ref().filter(|last| last.id == id)
+        {
+            let (peer, waker) = (Arc::downgrade(peer), waker.clone());
+            self.first_woken = Some(Receiver { peer, waker });
+        }
     }
 }
 
@@ -79,21 +94,24 @@ impl Engine {
     }
 
     /// Counts a transaction that was applied, pushes its events, and takes a snapshot if one is due. The caller
-    /// pushes the reply, under the same lock. `peer` is the connection of the client that asked for it.
+    /// pushes the reply, under the same lock. `peer` is the connection of the client that asked for it. Returns
+    /// the first receiver that is to be woken.
     fn publish<Reply>(
         &self,
         state: &mut State,
         effects: &Effects<Reply>,
         peer: Option<&Peer>,
         wakers: &mut Wakers,
-    ) {
+    ) -> Option<Receiver> {
         self.stats.commits.add(1);
-        if !effects.events.is_empty() {
-            self.deliver_all(state.lock_held(), effects, peer, wakers);
-        }
+        let first_woken = match &effects.events[..] {
+            [] => None,
+            _ => self.deliver_all(state.lock_held(), effects, peer, wakers),
+        };
         if state.journal.wants_snapshot() {
             state.journal.take_snapshot(state.core.freeze());
         }
+        first_woken
     }
 
     /// [`Engine::publish`] of what the client of a connection has asked for.
@@ -105,25 +123,27 @@ impl Engine {
         so_far: &mut SoFar,
         wakers: &mut Wakers,
     ) {
-        self.publish(state, effects, Some(peer), wakers);
-        peer.count_woken(wakers.len());
+        let first_woken = self.publish(state, effects, Some(peer), wakers);
+        if wakers.len() > 0 {
+            peer.note_woken(wakers.len(), first_woken);
+        }
         if !effects.events.is_empty() {
             // Who hears of this write may ask for the numbers before the turn ends.
             so_far.counts.tell(&peer.stats);
         }
     }
 
-    /// Pushes the events of a transaction.
+    /// Pushes the events of a transaction, and returns the first receiver that is to be woken.
     fn deliver_all<Reply>(
         &self,
         held: LockHeld<'_>,
         effects: &Effects<Reply>,
         peer: Option<&Peer>,
         wakers: &mut Wakers,
-    ) {
+    ) -> Option<Receiver> {
         let mut delivery = Delivery {
             audience: Audience::default(),
-            peers: EventPeers { requester: peer, last: None },
+            peers: EventPeers { requester: peer, last: None, first_woken: None },
             counts: EventCounts::default(),
         };
         for fired in &effects.events {
@@ -133,6 +153,7 @@ impl Engine {
         if wakers.len() > 0 {
             self.stats.clients_woken.add(wakers.len() as u64);
         }
+        delivery.peers.first_woken
     }
 
     /// Pushes an event to every connection whose watch fired and that may read the znode.
@@ -156,7 +177,10 @@ impl Engine {
             let Some(peer) = peers.find(*receiver, &self.registry) else { continue };
             if is_public || audience.includes(fired, *receiver, || peer.identities()) {
                 let message = Message::Event(frame);
-                wakers.add(peer.push_counting(held, Outgoing { after: zxid, message }, counts));
+                let outgoing = Outgoing { after: zxid, message };
+                let Some(waker) = peer.push_counting(held, outgoing, counts) else { continue };
+                peers.note_woken(*receiver, &waker);
+                wakers.add(Some(waker));
             }
         }
     }

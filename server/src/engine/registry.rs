@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use dashmap::DashMap;
@@ -20,6 +20,7 @@ use super::expiries::{Expiries, Turn};
 use super::merge_block::MergeBlock;
 use super::message::Message;
 use super::outbox::{Outbox, Outgoing, Overflow};
+use super::precedence::{Followers, Receiver, Woken};
 use super::state::LockHeld;
 use super::stats::{ConnectionStats, EventCounts};
 use crate::limits::REGISTRY_PARTS;
@@ -45,8 +46,12 @@ pub(crate) struct Peer {
     pub(crate) address: Option<SocketAddr>,
     pub(crate) outbox: Outbox,
     identities: Mutex<Identities>,
-    /// The number of receivers that its writes have woken.
-    woken: AtomicUsize,
+    /// The receivers that its writes have woken.
+    woken: Mutex<Woken>,
+    /// Whether there are any.
+    has_woken: AtomicBool,
+    /// Who goes on after the next turn of its task.
+    pub(super) followers: Followers,
     /// Whether it came to the port that speaks only TLS.
     pub(crate) is_secure: bool,
     pub(crate) stats: ConnectionStats,
@@ -61,23 +66,38 @@ impl Peer {
     ) -> Self {
         let ip = address.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip());
         let identities = Mutex::new(Identities::of_address(ip));
-        let woken = AtomicUsize::new(0);
-        Self { id, address, outbox, identities, woken, is_secure, stats }
+        let (woken, has_woken, followers) = Default::default();
+        Self { id, address, outbox, identities, woken, has_woken, followers, is_secure, stats }
     }
 
-    /// Counts the receivers that a write of this client has woken.
-    pub(super) fn count_woken(&self, others: usize) {
-        if others > 0 {
-            self.woken.fetch_add(others, Ordering::Relaxed);
+    /// Whether a task of its own sends its messages.
+    pub(super) fn has_task(&self) -> bool {
+        self.address.is_some()
+    }
+
+    /// Takes note of the receivers that a write of this client has woken.
+    pub(super) fn note_woken(&self, count: usize, first: Option<Receiver>) {
+        if self.has_task() {
+            self.woken.lock().add(count, first);
+            self.has_woken.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The number of receivers that its writes have woken since the last call.
-    pub(crate) fn take_woken(&self) -> usize {
-        match self.woken.load(Ordering::Relaxed) {
-            0 => 0,
-            _ => self.woken.swap(0, Ordering::Relaxed),
+    /// Lets those go first that its writes have woken since the last call. Only its task calls it.
+    pub(crate) async fn let_woken_go_first(&self) {
+        if self.has_woken.load(Ordering::Relaxed) {
+            self.has_woken.store(false, Ordering::Relaxed);
+            let woken = std::mem::take(&mut *self.woken.lock());
+            woken.go_first().await;
         }
+    }
+
+    /// Runs the task that sends its messages.
+    pub(crate) fn run_task<T>(
+        &self,
+        task: impl Future<Output = T> + Unpin,
+    ) -> impl Future<Output = T> {
+        self.followers.wake_after_turns(task)
     }
 
     pub(crate) fn identities(&self) -> Identities {

@@ -7,6 +7,7 @@
 //! connection whose turn took long waits for its next one in a queue with others like it.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -29,11 +30,6 @@ use crate::limits::{
     BUFFER_BYTES_KEPT, EXPENSIVE_TURN_MS, LINGER_TIMEOUT, OUTBOX_BYTES_PAUSE, READ_BYTES,
     READS_PER_TURN, REQUESTS_PER_TURN, TURN_MS, WRITE_BYTES,
 };
-
-/// If a write wakes at most so many other clients they are served before the client that wrote gets
-/// its reply: the next owner of a lock is in more of a hurry than the client that released it. More
-/// would delay the reply too long.
-const TOLD_FIRST_MAX: usize = 4;
 
 /// The first bytes of a TLS handshake: its type of record, and the major version. As the length of
 /// a frame they would be hundreds of megabytes.
@@ -93,7 +89,8 @@ pub(crate) async fn converse<S: Socket>(
         connection,
         engine: Arc::clone(&engine),
     };
-    let result = driver.run(cancelled).await;
+    let task = pin!(driver.run(cancelled));
+    let result = peer.run_task(task).await;
     engine.remove_watches(&peer).await;
     let (address, session) = (peer.address_text(), peer.stats.session());
     match result {
@@ -295,9 +292,7 @@ impl<S: Socket> Driver<S> {
         self.connection.peer.outbox.forget_receiver();
         let has_more = self.handle_frames(codec, connection);
         drop(permit);
-        if (1..=TOLD_FIRST_MAX).contains(&self.connection.peer.take_woken()) {
-            tokio::task::yield_now().await;
-        }
+        self.connection.peer.let_woken_go_first().await;
         if self.encode_waiting() == Progress::Over {
             return Ok(None);
         }
