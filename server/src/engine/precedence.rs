@@ -1,10 +1,10 @@
 //! Who goes first: the client that a write has woken is served before the client that wrote. The next owner
 //! of a lock is in more of a hurry than the client that released it.
 //!
-//! The task of the writer waits until the task that it has woken has had a turn, which wakes it again: both run
-//! one after the other on one worker, and nothing comes in between. A task that yields goes on only after
-//! the worker has looked for work, polled all sockets, and woken another worker. Then the client that
-//! has just been told shares its processor, or is woken on another one, which takes longer.
+//! The task of the writer waits until the task that it has woken has run, which wakes it again: both run one after
+//! the other on one worker, and nothing comes in between. A task that yields goes on only after the worker
+//! has looked for work, polled all sockets, and woken another worker. Then the client that has just been told
+//! shares its processor, or is woken on another one, which takes longer.
 
 use std::pin::Pin;
 use std::sync::Weak;
@@ -23,11 +23,11 @@ const TOLD_FIRST_MAX: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Woken {
     count: usize,
-    /// The first of them, if its connection has a task.
+    /// The first of them.
     first: Option<Receiver>,
 }
 
-/// The task of another connection, which was woken.
+/// Who sends the messages of another connection, and was woken.
 #[derive(Debug)]
 pub(super) struct Receiver {
     /// Connections whose writes have woken each other must not keep each other in memory.
@@ -35,10 +35,11 @@ pub(super) struct Receiver {
     pub(super) waker: Waker,
 }
 
-/// The tasks that go on once the task of a connection has had its next turn.
+/// The tasks that go on once the task of a connection has run next.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
-    /// `None` if the connection has no task that takes turns.
+    /// `None` if the server has no task for the connection: it is in process, or a stream that a task of the
+    /// caller serves, which may not come to it for long.
     waiting: Mutex<Option<Wakers>>,
 }
 
@@ -49,47 +50,60 @@ impl Woken {
         self.first = self.first.take().or(first);
     }
 
-    /// Lets those go first that were woken, if they are few.
-    pub(super) async fn go_first(self) {
-        match self {
-            Self { count: 1, first: Some(receiver) } => receiver.take_turn().await,
-            Self { count: 1..=TOLD_FIRST_MAX, .. } => tokio::task::yield_now().await,
-            Self { .. } => {}
+    /// Lets those go first that were woken, if they are few. `own` are the followers of the caller.
+    pub(super) async fn go_first(self, own: &Followers) {
+        let has_gone = match self.first {
+            // The server's tasks run on one runtime. That of a stream's task may be another one.
+            Some(only) if self.count == 1 && own.is_of_task() => only.run_first().await,
+            _ => false,
+        };
+        if !has_gone && (1..=TOLD_FIRST_MAX).contains(&self.count) {
+            tokio::task::yield_now().await;
         }
     }
 }
 
 impl Receiver {
-    /// Waits until the task has had a turn. It writes then what its socket takes.
-    async fn take_turn(self) {
+    /// Waits at most until the task has run, which writes what its socket takes. Returns false at once if the
+    /// server has no task for the connection.
+    async fn run_first(self) -> bool {
         let mut has_waited = false;
         std::future::poll_fn(|context| {
             if std::mem::replace(&mut has_waited, true) {
-                return Poll::Ready(());
+                return Poll::Ready(true);
             }
-            let is_to_come = |peer: &Peer| peer.followers.add(context.waker());
-            if !self.peer.upgrade().is_some_and(|peer| is_to_come(&peer)) {
-                return Poll::Ready(());
+            let Some(peer) = self.peer.upgrade() else { return Poll::Ready(true) };
+            if !peer.followers.is_of_task() {
+                return Poll::Ready(false);
             }
-            // If it has had its turn meanwhile, it has another one.
+            // If it has taken the event meanwhile, it may have begun with what takes long.
+            if peer.outbox.waiting_bytes() == 0 || !peer.followers.add(context.waker()) {
+                return Poll::Ready(true);
+            }
+            // If it has run meanwhile, it runs again.
             self.waker.wake_by_ref();
             Poll::Pending
         })
-        .await;
+        .await
     }
 }
 
 impl Followers {
-    /// Has a task woken after the next turn. Returns whether there are any turns.
+    /// Whether the server has a task for the connection.
+    fn is_of_task(&self) -> bool {
+        self.waiting.lock().is_some()
+    }
+
+    /// Has a task woken once that of the connection has run. Returns whether there is such a task.
     fn add(&self, waker: &Waker) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.as_mut().map(|waiting| waiting.add(Some(waker.clone()))).is_some()
     }
 
-    /// Runs the task of a connection: each poll is a turn. The caller has pinned it, so that the memory for it
-    /// is there once.
-    pub(super) async fn wake_after_turns<T>(&self, mut task: impl Future<Output = T> + Unpin) -> T {
-        let _turns = Turns::begin(self);
+    /// Runs the task of a connection, and wakes those that wait for it after each poll. The caller has pinned it,
+    /// so that the memory for it is there once.
+    pub(super) async fn wake_after_polls<T>(&self, mut task: impl Future<Output = T> + Unpin) -> T {
+        let _running = Running::begin(self);
         std::future::poll_fn(|context| {
             let polled = Pin::new(&mut task).poll(context);
             self.go_on();
@@ -107,17 +121,17 @@ impl Followers {
     }
 }
 
-/// While it is there, the task of a connection takes turns.
-struct Turns<'a>(&'a Followers);
+/// While this is there, the server has a task for the connection.
+struct Running<'a>(&'a Followers);
 
-impl<'a> Turns<'a> {
+impl<'a> Running<'a> {
     fn begin(followers: &'a Followers) -> Self {
         *followers.waiting.lock() = Some(Wakers::default());
         Self(followers)
     }
 }
 
-impl Drop for Turns<'_> {
+impl Drop for Running<'_> {
     fn drop(&mut self) {
         let woken = self.0.waiting.lock().take();
         drop(woken);
@@ -126,11 +140,22 @@ impl Drop for Turns<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::task::{Context, Wake};
 
+    use bytes::Bytes;
+    use zoolet_core::ConnectionId;
+    use zoolet_protocol::Zxid;
+
+    use super::super::message::Message;
+    use super::super::outbox::{Outbox, Outgoing};
+    use super::super::registry::Entrance;
+    use super::super::state::LockHeld;
+    use super::super::stats::ConnectionStats;
     use super::*;
+    use crate::storage::durable::Durable;
 
     /// Counts how often a task is woken.
     #[derive(Default)]
@@ -149,37 +174,75 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_is_woken_after_the_next_turn_and_when_no_turn_follows() {
+    fn a_follower_is_woken_after_the_next_poll_and_when_no_poll_follows() {
         let (followers, wakings) = (Followers::default(), Arc::new(Wakings::default()));
         let waker = Waker::from(Arc::clone(&wakings));
         assert!(!followers.add(&waker), "there is no task yet");
 
         let is_over = AtomicBool::new(false);
-        let in_a_turn = std::cell::Cell::new(0);
+        let while_polled = std::cell::Cell::new(0);
         let task = std::future::poll_fn(|_| {
-            in_a_turn.set(wakings.count());
+            while_polled.set(wakings.count());
             if is_over.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }
         });
-        let mut task = Box::pin(followers.wake_after_turns(task));
+        let mut task = Box::pin(followers.wake_after_polls(task));
         let context = &mut Context::from_waker(Waker::noop());
         assert!(task.as_mut().poll(context).is_pending());
         assert!(followers.add(&waker) && followers.add(&waker));
         assert!(task.as_mut().poll(context).is_pending());
-        assert_eq!((in_a_turn.get(), wakings.count()), (0, 2), "both are woken after the turn");
+        assert_eq!((while_polled.get(), wakings.count()), (0, 2), "both are woken after the poll");
         assert!(task.as_mut().poll(context).is_pending());
         assert_eq!(wakings.count(), 2, "each is woken once");
 
         assert!(followers.add(&waker));
         is_over.store(true, Ordering::Relaxed);
         assert!(task.as_mut().poll(context).is_ready());
-        assert_eq!(wakings.count(), 3, "the last turn");
-        assert!(!followers.add(&waker), "no turn follows");
+        assert_eq!(wakings.count(), 3, "the last poll");
+        assert!(!followers.add(&waker), "no poll follows");
 
-        let mut task = Box::pin(followers.wake_after_turns(std::future::pending::<()>()));
+        let mut task = Box::pin(followers.wake_after_polls(std::future::pending::<()>()));
         assert!(task.as_mut().poll(context).is_pending());
         assert!(followers.add(&waker));
         drop(task);
         assert_eq!(wakings.count(), 4, "the task is gone");
         assert!(!followers.add(&waker));
+    }
+
+    /// A connection with an event that waits in its outbox, and its task as a write has woken it.
+    fn told() -> (Arc<Peer>, Receiver) {
+        let address = Some(([127, 0, 0, 1], 7).into());
+        let outbox = Outbox::new(ConnectionId(1), Durable::always(), None);
+        let message = Message::Event(Bytes::from_static(b"event"));
+        let event = Outgoing { after: Zxid(1), message };
+        assert!(outbox.push(LockHeld::NO_ENGINE, event, |_, _| {}).is_ok());
+        let stats = ConnectionStats::new(Arc::default(), 0);
+        let entrance = Entrance { address, is_secure: false };
+        let peer = Arc::new(Peer::new(ConnectionId(1), entrance, outbox, stats));
+        let receiver = Receiver { peer: Arc::downgrade(&peer), waker: Waker::noop().clone() };
+        (peer, receiver)
+    }
+
+    #[test]
+    fn a_writer_waits_only_for_a_task_that_has_its_event_still_to_send() {
+        let context = &mut Context::from_waker(Waker::noop());
+        let (peer, receiver) = told();
+        assert_eq!(pin!(receiver.run_first()).poll(context), Poll::Ready(false), "it has no task");
+
+        let task = peer.run_task(std::future::pending::<()>());
+        let mut task = pin!(task);
+        assert!(task.as_mut().poll(context).is_pending());
+        let (_, receiver) = told();
+        assert_eq!(pin!(receiver.run_first()).poll(context), Poll::Ready(true), "it is gone");
+
+        let told_again = || Receiver { peer: Arc::downgrade(&peer), waker: Waker::noop().clone() };
+        let (wakings, mut waiting) = (Arc::new(Wakings::default()), pin!(told_again().run_first()));
+        let waker = Waker::from(Arc::clone(&wakings));
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(task.as_mut().poll(context).is_pending());
+        assert_eq!(wakings.count(), 1, "the task has run");
+        assert_eq!(waiting.as_mut().poll(context), Poll::Ready(true));
+
+        assert!(peer.outbox.take_all(usize::MAX).1);
+        assert_eq!(pin!(told_again().run_first()).poll(context), Poll::Ready(true), "it is told");
     }
 }

@@ -50,7 +50,7 @@ pub(crate) struct Peer {
     woken: Mutex<Woken>,
     /// Whether there are any.
     has_woken: AtomicBool,
-    /// Who goes on after the next turn of its task.
+    /// Who goes on once its task has run next.
     pub(super) followers: Followers,
     /// Whether it came to the port that speaks only TLS.
     pub(crate) is_secure: bool,
@@ -70,7 +70,7 @@ impl Peer {
         Self { id, address, outbox, identities, woken, has_woken, followers, is_secure, stats }
     }
 
-    /// Whether a task of its own sends its messages.
+    /// Whether a task sends its messages.
     pub(super) fn has_task(&self) -> bool {
         self.address.is_some()
     }
@@ -83,21 +83,33 @@ impl Peer {
         }
     }
 
-    /// Lets those go first that its writes have woken since the last call. Only its task calls it.
+    /// The receivers that its writes have woken since the last call. Only its task calls it.
+    fn take_woken(&self) -> Option<Woken> {
+        if !self.has_woken.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.has_woken.store(false, Ordering::Relaxed);
+        Some(std::mem::take(&mut self.woken.lock()))
+    }
+
+    /// Its turn begins: whom earlier writes have woken is no longer of interest.
+    pub(crate) fn forget_woken(&self) {
+        drop(self.take_woken());
+    }
+
+    /// Lets those go first that its writes have woken in this turn.
     pub(crate) async fn let_woken_go_first(&self) {
-        if self.has_woken.load(Ordering::Relaxed) {
-            self.has_woken.store(false, Ordering::Relaxed);
-            let woken = std::mem::take(&mut *self.woken.lock());
-            woken.go_first().await;
+        if let Some(woken) = self.take_woken() {
+            woken.go_first(&self.followers).await;
         }
     }
 
-    /// Runs the task that sends its messages.
+    /// Runs the task that sends its messages, which is a task of the server's own.
     pub(crate) fn run_task<T>(
         &self,
         task: impl Future<Output = T> + Unpin,
     ) -> impl Future<Output = T> {
-        self.followers.wake_after_turns(task)
+        self.followers.wake_after_polls(task)
     }
 
     pub(crate) fn identities(&self) -> Identities {

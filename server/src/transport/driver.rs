@@ -7,7 +7,6 @@
 //! connection whose turn took long waits for its next one in a queue with others like it.
 
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -89,8 +88,7 @@ pub(crate) async fn converse<S: Socket>(
         connection,
         engine: Arc::clone(&engine),
     };
-    let task = pin!(driver.run(cancelled));
-    let result = peer.run_task(task).await;
+    let result = driver.run(cancelled).await;
     engine.remove_watches(&peer).await;
     let (address, session) = (peer.address_text(), peer.stats.session());
     match result {
@@ -290,6 +288,7 @@ impl<S: Socket> Driver<S> {
         };
         // Replies to its own requests need not wake this task: it takes them itself, below.
         self.connection.peer.outbox.forget_receiver();
+        self.connection.peer.forget_woken();
         let has_more = self.handle_frames(codec, connection);
         drop(permit);
         self.connection.peer.let_woken_go_first().await;

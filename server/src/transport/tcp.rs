@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -129,7 +130,9 @@ async fn serve(
         tracing::debug!(%address, cause = %error, "socket options");
     }
     if let Some(connection) = open(&engine, address, &port) {
-        port.serve(stream, connection, engine, cancelled).await;
+        let peer = Arc::clone(&connection.peer);
+        let task = pin!(port.serve(stream, connection, engine, cancelled));
+        peer.run_task(task).await;
     }
 }
 
@@ -160,7 +163,8 @@ mod tests {
     use std::time::Duration;
 
     use bytes::{Buf as _, Bytes};
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex};
+    use tokio::runtime::Builder;
     use tokio::time::advance;
     use zoolet_core::Core;
     use zoolet_protocol::{
@@ -175,6 +179,7 @@ mod tests {
     use crate::engine::ticker;
     use crate::measure::Window;
     use crate::storage::{MemDisk, StorageConfig};
+    use crate::transport::stream;
 
     /// A server whose ticker the test calls, and a client with a session timeout of six seconds.
     struct Fixture {
@@ -206,14 +211,8 @@ mod tests {
             let served =
                 serve(stream, address, PlainPort, Arc::clone(&engine), CancellationToken::new());
             tokio::spawn(served);
-            let mut handshake = BytesMut::new();
-            ConnectRequest::new(6_000).encode(&mut handshake);
-            client.write_all(&framed(&handshake.freeze())).await.unwrap();
-            let length = client.read_u32().await.unwrap();
-            let mut answer = vec![0; length as usize];
-            client.read_exact(&mut answer).await.unwrap();
-            let answer: ConnectResponse = decode_all(&answer.into()).unwrap();
-            Self { engine, client, session: answer.session }
+            let session = connect(&mut client).await.session;
+            Self { engine, client, session }
         }
 
         /// What `mntr` shows.
@@ -260,6 +259,16 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    async fn connect(client: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> ConnectResponse {
+        let mut handshake = BytesMut::new();
+        ConnectRequest::new(6_000).encode(&mut handshake);
+        client.write_all(&framed(&handshake.freeze())).await.unwrap();
+        let length = client.read_u32().await.unwrap();
+        let mut answer = vec![0; length as usize];
+        client.read_exact(&mut answer).await.unwrap();
+        decode_all(&answer.into()).unwrap()
     }
 
     fn framed(payload: &Bytes) -> BytesMut {
@@ -337,6 +346,31 @@ mod tests {
         let data = Some(Bytes::copy_from_slice(data));
         let set = SetData { path: path.into(), data, version: Expect::Any };
         framed(&encode_request(Xid(xid), &Request::Write(Write::Op(MultiOp::SetData(set)))))
+    }
+
+    /// A client that a write wakes is served before the client that wrote. Here nobody drives its task.
+    #[test]
+    fn the_client_of_a_stream_waits_for_no_task_of_another_runtime() {
+        let [serving, streaming] =
+            [(); 2].map(|()| Builder::new_current_thread().enable_all().build().unwrap());
+        let watcher = serving.block_on(async {
+            let mut fixture = Fixture::new().await;
+            for request in [create(1, "/a", b"one"), watch(2, "/a")] {
+                fixture.client.write_all(&request).await.unwrap();
+                assert_eq!(fixture.reply(Duration::from_secs(5)).await, Some(0));
+            }
+            fixture
+        });
+        streaming.block_on(async {
+            let (ours, mut client) = duplex(1 << 16);
+            let address = watcher.client.local_addr().unwrap();
+            let engine = Arc::clone(&watcher.engine);
+            tokio::spawn(stream::serve(ours, address, engine, CancellationToken::new()));
+            connect(&mut client).await;
+            client.write_all(&set(1, "/a", b"two")).await.unwrap();
+            let reply = tokio::time::timeout(Duration::from_secs(5), client.read_u32()).await;
+            reply.expect("the writer has its reply").unwrap();
+        });
     }
 
     #[tokio::test(start_paused = true)]
