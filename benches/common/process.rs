@@ -1,5 +1,6 @@
 //! Processes that a suite starts and measures: servers and clients, each on its own.
 
+use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -97,7 +98,7 @@ impl Drop for Process {
     }
 }
 
-/// This program again, as a server that tells its address in its first line. It ends when this is
+/// A server that tells its address in its first line: this program again, or the binary. It ends when this is
 /// dropped.
 #[derive(Debug)]
 pub struct ServerProcess {
@@ -114,6 +115,21 @@ impl ServerProcess {
     pub fn start(variable: &str, role: &str) -> io::Result<Self> {
         let mut process = Process::start_this(variable, role)?;
         let address = process.line()?.parse().map_err(io::Error::other)?;
+        Ok(Self { process, address })
+    }
+
+    /// Starts `zoolet serve` of this binary on a free port, with its data in memory.
+    ///
+    /// # Errors
+    ///
+    /// As of [`ServerProcess::start`].
+    pub fn start_binary(binary: &OsStr) -> io::Result<Self> {
+        let mut command = Command::new(binary);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "error"]);
+        let mut process = Process::start(command)?;
+        let line = process.line()?;
+        let address = line.strip_prefix("listening on ").and_then(|address| address.parse().ok());
+        let address = address.ok_or_else(|| io::Error::other(format!("no address: {line}")))?;
         Ok(Self { process, address })
     }
 

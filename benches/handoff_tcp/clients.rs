@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
 use zoolet::client::Client;
-use zoolet::protocol::{CreateMode, Expect};
+use zoolet::protocol::{CreateMode, ErrorCode, Expect};
 use zoolet::recipes::InterProcessMutex;
 use zoolet_benches::contest::PATH;
 use zoolet_benches::runtime;
@@ -59,46 +58,56 @@ pub(crate) fn multis(
     })
 }
 
-/// The times of events: from the set of a znode's data, after a pause, until another client knows of it.
+/// The times of events: from the set of a znode's data, after a pause, until another client knows of it. The two
+/// tell each other nothing else: a thread that is told by another one may change its processor.
 pub(crate) fn events(
     address: SocketAddr,
     pause: Duration,
     steps: usize,
 ) -> io::Result<Vec<Duration>> {
-    let (watches, mut watched) = mpsc::unbounded_channel();
-    let watcher = thread::spawn(move || on_a_task(watch(address, steps, watches)));
+    let watcher = thread::spawn(move || on_a_task(watch(address, steps)));
     let begun = on_a_task(async move {
         let client = connect(address).await?;
         client.create(ZNODE).mode(CreateMode::Ephemeral).await.map_err(io::Error::other)?;
+        // The watcher finds the znode within some milliseconds.
+        tokio::time::sleep(10 * pause).await;
         let mut begun = Vec::with_capacity(steps);
-        while watched.recv().await.is_some() {
+        for _ in 0..steps {
             tokio::time::sleep(pause).await;
             begun.push(Instant::now());
             client.set(ZNODE, "").await.map_err(io::Error::other)?;
         }
+        tokio::time::sleep(pause).await;
         close(client).await?;
         Ok(begun)
     })?;
     let known = watcher.join().map_err(|_| io::Error::other("the watcher has panicked"))??;
-    Ok(begun.into_iter().zip(known).map(|(begun, known)| known - begun).collect())
+    let time_of = |(version, known): (usize, Instant)| Some(known - *begun.get(version - 1)?);
+    Ok(known.into_iter().filter_map(time_of).collect())
 }
 
-/// Watches the znode of [`events`] again and again, and tells of each watch.
-async fn watch(
-    address: SocketAddr,
-    steps: usize,
-    watches: mpsc::UnboundedSender<()>,
-) -> io::Result<Vec<Instant>> {
+/// Watches the znode of [`events`] until it is deleted. Returns when it knew of which version of the data, but
+/// for those that came before it watched again.
+async fn watch(address: SocketAddr, steps: usize) -> io::Result<Vec<(usize, Instant)>> {
     let client = connect(address).await?;
     let mut known = Vec::with_capacity(steps);
     while client.exists(ZNODE).await.map_err(io::Error::other)?.is_none() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    for _ in 0..steps {
-        let watched = client.get(ZNODE).and_watch().await.map_err(io::Error::other)?;
-        watches.send(()).map_err(io::Error::other)?;
+    let mut watched = client.get(ZNODE).and_watch().await.map_err(io::Error::other)?;
+    loop {
+        let before = watched.found.1.version;
         watched.watcher.await.map_err(io::Error::other)?;
-        known.push(Instant::now());
+        let now = Instant::now();
+        watched = match client.get(ZNODE).and_watch().await {
+            Ok(watched) => watched,
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => break,
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        let version = watched.found.1.version;
+        if version == before + 1 {
+            known.extend(usize::try_from(version).map(|version| (version, now)));
+        }
     }
     close(client).await?;
     Ok(known)

@@ -8,6 +8,9 @@ use zoolet_benches::process::{ServerProcess, until_stdin_ends};
 /// The variable that makes this program a server.
 const ROLE: &str = "ZOOLET_BENCH_SERVER";
 
+/// The variable that names the binary to measure in place of this program.
+const BINARY: &str = "ZOOLET";
+
 /// What a server does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -39,7 +42,10 @@ impl Role {
 
     /// Starts a server with this role in a process of its own.
     pub(crate) fn start(self) -> io::Result<ServerProcess> {
-        ServerProcess::start(ROLE, self.name())
+        match std::env::var_os(BINARY) {
+            Some(binary) if self == Self::Zoolet => ServerProcess::start_binary(&binary),
+            _ => ServerProcess::start(ROLE, self.name()),
+        }
     }
 
     pub(crate) fn of_this_process() -> Option<Self> {
