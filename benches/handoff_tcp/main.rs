@@ -1,6 +1,6 @@
 //! What a hand-over takes between three processes or threads that sleep, as locks are used: the holder
 //! wakes the server, and the server wakes the next in line. Beside it are the least that can wake the
-//! same two, bare sockets with one byte, and single requests to the same server: an `exists`, the multi that
+//! same two, bare sockets with one byte, the messages of a hand-over without a lock, and single requests to the same server: an `exists`, the multi that
 //! releases a lock, and a set whose event wakes another client.
 //!
 //! ```text
@@ -16,6 +16,8 @@
 
 mod bare;
 mod clients;
+mod messages;
+mod rhythm;
 mod servers;
 
 use std::io;
@@ -24,6 +26,7 @@ use std::time::Duration;
 use zoolet_benches::process::ServerProcess;
 use zoolet_benches::{is_measured, tell};
 
+use self::messages::BareContender;
 use self::servers::Role;
 
 /// How long all sleep before each step: as `zoolet bench herd` lets them.
@@ -40,6 +43,8 @@ enum Kind {
     BareAnswer,
     /// The same, with the runtime that zoolet has.
     BareAnswerOnTokio,
+    /// The messages of a hand-over between two contenders, without a lock.
+    Messages,
     /// A request to zoolet, and its reply.
     Request,
     /// The request with which a lock is released, and its reply.
@@ -54,11 +59,12 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Bare,
         Self::BareOnTokio,
         Self::BareAnswer,
         Self::BareAnswerOnTokio,
+        Self::Messages,
         Self::Request,
         Self::Multi,
         Self::Event,
@@ -73,6 +79,7 @@ impl Kind {
             Self::BareOnTokio => "the same with tokio at all ends",
             Self::BareAnswer => "a byte to a bare server and back to the same client",
             Self::BareAnswerOnTokio => "that with tokio at both ends",
+            Self::Messages => "the messages of a hand-over without a lock, with tokio at all ends",
             Self::Request => "an exists of zoolet, and its reply",
             Self::Multi => "a multi of zoolet that sets and deletes a znode, and its reply",
             Self::Event => "a set, and its event to another client",
@@ -86,6 +93,7 @@ impl Kind {
         match self {
             Self::Bare | Self::BareAnswer => Role::Bare,
             Self::BareOnTokio | Self::BareAnswerOnTokio => Role::BareOnTokio,
+            Self::Messages => Role::Messages,
             Self::Request | Self::Multi | Self::Event | Self::HandOver => Role::Zoolet,
             Self::RequestAwake | Self::HandOverAwake => Role::ZooletAwake,
         }
@@ -99,6 +107,7 @@ impl Kind {
             Self::BareOnTokio => bare::relayed_on_tokio(address, PAUSE, steps),
             Self::BareAnswer => bare::answered(address, PAUSE, steps),
             Self::BareAnswerOnTokio => bare::answered_on_tokio(address, PAUSE, steps),
+            Self::Messages => rhythm::hand_overs::<BareContender>(address, PAUSE, steps),
             Self::Request | Self::RequestAwake => clients::requests(address, PAUSE, steps),
             Self::Multi => clients::multis(address, PAUSE, steps),
             Self::Event => clients::events(address, PAUSE, steps),
@@ -130,7 +139,7 @@ fn main() -> io::Result<()> {
         }
     }
     let medians = times.map(median);
-    let [bare, _, _, _, request, _, event, ..] = medians;
+    let [bare, _, _, _, _, request, _, event, ..] = medians;
     for (kind, time) in Kind::ALL.iter().zip(medians) {
         tell(&format!(
             "{}: {:.0} µs ({:.2} of bare sockets, {:.2} of a request, {:.2} of a set and its event)",

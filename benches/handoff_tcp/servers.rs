@@ -5,6 +5,8 @@ use std::io::{self, Read as _, Write as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use zoolet_benches::process::{ServerProcess, until_stdin_ends};
 
+use crate::messages;
+
 /// The variable that makes this program a server.
 const ROLE: &str = "ZOOLET_BENCH_SERVER";
 
@@ -18,6 +20,8 @@ pub(crate) enum Role {
     Bare,
     /// The same, on the runtime of zoolet.
     BareOnTokio,
+    /// Answers the messages of a hand-over.
+    Messages,
     Zoolet,
     /// The same on one thread, which never sleeps.
     ZooletAwake,
@@ -25,16 +29,18 @@ pub(crate) enum Role {
 
 impl Role {
     /// In the order of their numbers.
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Bare, Self::BareOnTokio, Self::Zoolet, Self::ZooletAwake];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Bare, Self::BareOnTokio, Self::Messages, Self::Zoolet, Self::ZooletAwake];
 
     /// Those that may be there while others are measured: the first ones.
-    pub(crate) const SLEEPING: [Self; 3] = [Self::Bare, Self::BareOnTokio, Self::Zoolet];
+    pub(crate) const SLEEPING: [Self; 4] =
+        [Self::Bare, Self::BareOnTokio, Self::Messages, Self::Zoolet];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Bare => "bare",
             Self::BareOnTokio => "bare on tokio",
+            Self::Messages => "messages on tokio",
             Self::Zoolet => "zoolet",
             Self::ZooletAwake => "zoolet awake",
         }
@@ -66,6 +72,7 @@ pub(crate) fn serve(role: Role) -> io::Result<()> {
     match role {
         Role::Bare => relay(),
         Role::BareOnTokio => runtime.block_on(relay_on_tokio()),
+        Role::Messages => runtime.block_on(messages::serve(|address| println!("{address}"))),
         Role::Zoolet | Role::ZooletAwake => runtime.block_on(async {
             if role == Role::ZooletAwake {
                 tokio::spawn(stay_awake());

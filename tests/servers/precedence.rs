@@ -21,8 +21,8 @@ fn server(workers: usize) -> (Runtime, Server, String) {
     (runtime, server, address)
 }
 
-/// Each client writes all the time what another one watches, in a ring, so that those who wait for each
-/// other to be served first may be any number.
+/// Each client writes all the time what another one watches, in a ring, so that each waits for the next one to be
+/// served first.
 #[test]
 fn clients_that_wake_each_other_all_the_time_get_each_reply() {
     const CLIENTS: usize = 6;
