@@ -58,14 +58,14 @@ impl Timing {
 const VOTE_INTERVAL_MS: u32 = 1_000;
 
 impl Apache {
-    /// Starts a server with these JVM properties (`-D...`) and waits until it serves.
+    /// Starts a server with these arguments of the script, as JVM properties (`-D...`), and waits until it serves.
     ///
     /// # Errors
     ///
     /// If it does not start.
-    pub fn start(properties: &[String]) -> io::Result<Self> {
+    pub fn start(arguments: &[String]) -> io::Result<Self> {
         let data = tempfile::tempdir()?;
-        let (process, address) = launch(data.path(), Timing::QUICK, properties)?;
+        let (process, address) = launch(data.path(), Timing::QUICK, arguments)?;
         let server = Self { process, address, _data: Some(data) };
         // The script waits for four-letter words, which the server answers before it accepts
         // sessions.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use libtest_mimic::Failed;
+use zoolet_conformance::apache::Apache;
 use zoolet_conformance::harness::{InTurn, Section};
 use zoolet_conformance::peers::Peer;
 use zoolet_conformance::script::{Script, Setting, corpus};
@@ -33,7 +34,18 @@ pub(crate) fn tests() -> Section {
             }
         }
     }
+    section.test(&[Peer::Apache], "apache::port-of-another-server", port_of_another_server);
     section
+}
+
+/// Two scripts that shared a server by mistake would see each other's writes.
+fn port_of_another_server() -> Result<(), Failed> {
+    let other = Apache::start(&[])?;
+    let port = other.address().port().to_string();
+    match Apache::start(&["--port".to_owned(), port]) {
+        Ok(server) => Err(format!("{} passes for a new server", server.address()).into()),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Whether a server, which takes its time to start, plays more than one script with this setting.
