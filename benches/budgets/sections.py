@@ -217,7 +217,7 @@ def redis_gets(redis):
 
 def sleeping(run):
     run.section("hand-over between processes that sleep (suite handoff_tcp)")
-    print_of(["env", "ZOOLET=%s" % run.binary, *suite(SUITES["sleeping"])], "result: ")
+    print_of(["env", "ZOOLET_BIN=%s" % run.binary, *suite(SUITES["sleeping"])], "result: ")
 
 
 def in_process(run):

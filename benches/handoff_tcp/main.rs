@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each server is a process of its own, and each client a thread of this one, so that one clock measures
-//! both. Zoolet's server is this program too, or the binary that the variable `ZOOLET` names, as the one that
+//! both. Zoolet's server is this program too, or the binary that the variable `ZOOLET_BIN` names, as the one that
 //! ships. All sleep for some time before each measured step: so long that the processors sleep too. The
 //! kinds take turns. On a busy machine compare their ratios only.
 

@@ -11,7 +11,7 @@ use crate::messages;
 const ROLE: &str = "ZOOLET_BENCH_SERVER";
 
 /// The variable that names the binary to measure in place of this program.
-const BINARY: &str = "ZOOLET";
+const BINARY: &str = "ZOOLET_BIN";
 
 /// What a server does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
