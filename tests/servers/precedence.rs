@@ -21,8 +21,7 @@ fn server(workers: usize) -> (Runtime, Server, String) {
     (runtime, server, address)
 }
 
-/// Each client writes all the time what another one watches, in a ring, so that each waits for the next one to be
-/// served first.
+/// Each client writes all the time what another one watches, in a ring.
 #[test]
 fn clients_that_wake_each_other_all_the_time_get_each_reply() {
     const CLIENTS: usize = 6;
@@ -53,13 +52,13 @@ fn clients_that_wake_each_other_all_the_time_get_each_reply() {
     });
 }
 
-/// How often the workers of a runtime have begun or ended to sleep. A runtime whose workers all sleep
-/// does not change it.
+/// How often the workers of a runtime have begun or ended to sleep. It stays the same while all of them sleep.
 fn sleeps(runtime: &Runtime) -> u64 {
     let metrics = runtime.metrics();
     (0..metrics.num_workers()).map(|worker| metrics.worker_park_unpark_count(worker)).sum()
 }
 
+/// The same once all workers sleep.
 async fn settled(runtime: &Runtime) -> u64 {
     let mut before = sleeps(runtime);
     loop {

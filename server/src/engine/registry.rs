@@ -70,7 +70,7 @@ impl Peer {
         Self { id, address, outbox, identities, woken, has_woken, followers, is_secure, stats }
     }
 
-    /// Whether a task sends its messages.
+    /// Whether a task sends its messages, of the server or of who serves a stream: it is not in process.
     pub(super) fn has_task(&self) -> bool {
         self.address.is_some()
     }
