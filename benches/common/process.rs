@@ -1,8 +1,8 @@
 //! Processes that a suite starts and measures: servers and clients, each on its own.
 
-use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ impl ServerProcess {
     /// # Errors
     ///
     /// As of [`ServerProcess::start`].
-    pub fn start_binary(binary: &OsStr) -> io::Result<Self> {
+    pub fn start_binary(binary: &Path) -> io::Result<Self> {
         let mut command = Command::new(binary);
         command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "error"]);
         let mut process = Process::start(command)?;

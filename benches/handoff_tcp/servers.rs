@@ -1,6 +1,7 @@
 //! The servers, each in a process of its own.
 
 use std::io::{self, Read as _, Write as _};
+use std::path::Path;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use zoolet_benches::process::{ServerProcess, until_stdin_ends};
@@ -10,7 +11,8 @@ use crate::messages;
 /// The variable that makes this program a server.
 const ROLE: &str = "ZOOLET_BENCH_SERVER";
 
-/// The variable that names the binary to measure in place of this program.
+/// The variable that names the binary to measure in place of this program, as for the conformance tests: a
+/// relative path begins at the workspace.
 const BINARY: &str = "ZOOLET_BIN";
 
 /// What a server does.
@@ -48,8 +50,14 @@ impl Role {
 
     /// Starts a server with this role in a process of its own.
     pub(crate) fn start(self) -> io::Result<ServerProcess> {
-        match std::env::var_os(BINARY) {
-            Some(binary) if self == Self::Zoolet => ServerProcess::start_binary(&binary),
+        match std::env::var_os(BINARY).filter(|name| !name.is_empty()) {
+            Some(named) if self == Self::Zoolet => {
+                // A suite runs in the folder of its package.
+                let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&named);
+                let told =
+                    |error| io::Error::other(format!("{BINARY}={}: {error}", named.display()));
+                ServerProcess::start_binary(&path.canonicalize().map_err(told)?)
+            }
             _ => ServerProcess::start(ROLE, self.name()),
         }
     }
