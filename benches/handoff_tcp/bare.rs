@@ -1,125 +1,135 @@
-//! Bare sockets: a byte of the holder wakes the server, and a byte of the server wakes the next.
+//! Bare sockets: a byte of the holder wakes the server, and a byte of the server wakes the next. There is no lock:
+//! who gets a byte without having asked holds it.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use zoolet_benches::runtime;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-/// The times from the write of the holder until the next has read.
-pub(crate) fn relayed(
-    address: SocketAddr,
-    pause: Duration,
-    steps: usize,
-) -> io::Result<Vec<Duration>> {
-    let mut holder = TcpStream::connect(address)?;
-    let mut next = TcpStream::connect(address)?;
-    holder.set_nodelay(true)?;
-    let woken = thread::spawn(move || {
-        let mut woken = Vec::with_capacity(steps);
-        for _ in 0..steps {
-            next.read_exact(&mut [0])?;
-            woken.push(Instant::now());
+use crate::pair::Pair;
+use crate::rhythm::Contender;
+
+/// Goes on to the other client and back to the sender.
+const HAND_OVER: [u8; 1] = [1];
+/// Goes back to the sender only.
+const REQUEST: [u8; 1] = [2];
+
+/// Serves one pair of clients after the other, each client by a thread that waits for its byte.
+pub(crate) fn serve(tell: impl FnOnce(SocketAddr)) -> io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    tell(listener.local_addr()?);
+    loop {
+        let ((one, _), (other, _)) = (listener.accept()?, listener.accept()?);
+        one.set_nodelay(true)?;
+        other.set_nodelay(true)?;
+        (&one).write_all(&HAND_OVER)?;
+        for (from, to) in [(&one, &other), (&other, &one)] {
+            let (from, to) = (from.try_clone()?, to.try_clone()?);
+            thread::spawn(move || relay(from, to));
         }
-        io::Result::Ok(woken)
-    });
-    let mut begun = Vec::with_capacity(steps);
-    for _ in 0..steps {
-        thread::sleep(pause);
-        begun.push(Instant::now());
-        holder.write_all(&[1])?;
-        holder.read_exact(&mut [0])?;
     }
-    between(begun, woken)
 }
 
-/// The same with tokio, as the clients have it.
-pub(crate) fn relayed_on_tokio(
-    address: SocketAddr,
-    pause: Duration,
-    steps: usize,
-) -> io::Result<Vec<Duration>> {
-    let holder = TcpStream::connect(address)?;
-    let next = TcpStream::connect(address)?;
-    holder.set_nodelay(true)?;
-    let woken = thread::spawn(move || {
-        runtime().block_on(async move {
-            next.set_nonblocking(true)?;
-            let mut next = tokio::net::TcpStream::from_std(next)?;
-            let mut woken = Vec::with_capacity(steps);
-            for _ in 0..steps {
-                next.read_exact(&mut [0]).await?;
-                woken.push(Instant::now());
-            }
-            io::Result::Ok(woken)
-        })
-    });
-    let begun = runtime().block_on(async {
-        holder.set_nonblocking(true)?;
-        let mut holder = tokio::net::TcpStream::from_std(holder)?;
-        let mut begun = Vec::with_capacity(steps);
-        for _ in 0..steps {
-            tokio::time::sleep(pause).await;
-            begun.push(Instant::now());
-            holder.write_all(&[1]).await?;
-            holder.read_exact(&mut [0]).await?;
+fn relay(mut from: TcpStream, mut to: TcpStream) -> io::Result<()> {
+    let mut byte = [0];
+    while from.read(&mut byte)? > 0 {
+        if byte == HAND_OVER {
+            // The other one has gone after its last turn.
+            to.write_all(&byte).ok();
         }
-        io::Result::Ok(begun)
-    })?;
-    between(begun, woken)
-}
-
-/// The times from the write of a client until it has read the byte itself, on a second connection. So the
-/// server and one client wake, as for a request, where [`relayed`] wakes another client too.
-pub(crate) fn answered(
-    address: SocketAddr,
-    pause: Duration,
-    steps: usize,
-) -> io::Result<Vec<Duration>> {
-    let mut sender = TcpStream::connect(address)?;
-    let mut receiver = TcpStream::connect(address)?;
-    sender.set_nodelay(true)?;
-    let mut times = Vec::with_capacity(steps);
-    for _ in 0..steps {
-        thread::sleep(pause);
-        let start = Instant::now();
-        sender.write_all(&[1])?;
-        receiver.read_exact(&mut [0])?;
-        times.push(start.elapsed());
-        sender.read_exact(&mut [0])?;
+        from.write_all(&byte)?;
     }
-    Ok(times)
+    Ok(())
 }
 
-/// The same with tokio, as the clients have it.
-pub(crate) fn answered_on_tokio(
-    address: SocketAddr,
-    pause: Duration,
-    steps: usize,
-) -> io::Result<Vec<Duration>> {
-    runtime().block_on(async {
-        let mut sender = tokio::net::TcpStream::connect(address).await?;
-        let mut receiver = tokio::net::TcpStream::connect(address).await?;
-        sender.set_nodelay(true)?;
-        let mut times = Vec::with_capacity(steps);
-        for _ in 0..steps {
-            tokio::time::sleep(pause).await;
-            let start = Instant::now();
-            sender.write_all(&[1]).await?;
-            receiver.read_exact(&mut [0]).await?;
-            times.push(start.elapsed());
-            sender.read_exact(&mut [0]).await?;
+/// The same, on the runtime that zoolet has.
+pub(crate) async fn serve_on_tokio(tell: impl FnOnce(SocketAddr)) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    tell(listener.local_addr()?);
+    loop {
+        let Pair { readers, writers } = Pair::accept(&listener).await?;
+        writers[0].try_write(&HAND_OVER)?;
+        for (client, reader) in readers.into_iter().enumerate() {
+            tokio::spawn(relay_on_tokio(client, reader, Arc::clone(&writers)));
         }
-        Ok(times)
-    })
+    }
 }
 
-fn between(
-    begun: Vec<Instant>,
-    woken: thread::JoinHandle<io::Result<Vec<Instant>>>,
-) -> io::Result<Vec<Duration>> {
-    let woken = woken.join().map_err(|_| io::Error::other("the next in line has panicked"))??;
-    Ok(begun.into_iter().zip(woken).map(|(begun, woken)| woken - begun).collect())
+async fn relay_on_tokio(
+    client: usize,
+    mut reader: OwnedReadHalf,
+    writers: Arc<[OwnedWriteHalf; 2]>,
+) -> io::Result<()> {
+    let mut byte = [0];
+    while reader.read(&mut byte).await? > 0 {
+        if byte == HAND_OVER {
+            // The other one has gone after its last turn.
+            writers[1 - client].try_write(&byte).ok();
+        }
+        writers[client].try_write(&byte)?;
+    }
+    Ok(())
+}
+
+/// A contender without a runtime: it blocks its thread wherever it waits.
+pub(crate) struct BareContender(TcpStream);
+
+impl Contender for BareContender {
+    async fn connect(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        Ok(Self(socket))
+    }
+
+    async fn acquire(&mut self) -> io::Result<()> {
+        self.0.read_exact(&mut [0])
+    }
+
+    async fn release(&mut self) -> io::Result<()> {
+        self.0.write_all(&HAND_OVER)?;
+        self.0.read_exact(&mut [0])
+    }
+
+    async fn request(&mut self) -> io::Result<()> {
+        self.0.write_all(&REQUEST)?;
+        self.0.read_exact(&mut [0])
+    }
+
+    async fn sleep(duration: Duration) {
+        thread::sleep(duration);
+    }
+}
+
+pub(crate) struct ContenderOnTokio(tokio::net::TcpStream);
+
+impl ContenderOnTokio {
+    async fn receive(&mut self) -> io::Result<()> {
+        self.0.read_exact(&mut [0]).await.map(drop)
+    }
+}
+
+impl Contender for ContenderOnTokio {
+    async fn connect(address: SocketAddr) -> io::Result<Self> {
+        let socket = tokio::net::TcpStream::connect(address).await?;
+        socket.set_nodelay(true)?;
+        Ok(Self(socket))
+    }
+
+    async fn acquire(&mut self) -> io::Result<()> {
+        self.receive().await
+    }
+
+    async fn release(&mut self) -> io::Result<()> {
+        self.0.write_all(&HAND_OVER).await?;
+        self.receive().await
+    }
+
+    async fn request(&mut self) -> io::Result<()> {
+        self.0.write_all(&REQUEST).await?;
+        self.receive().await
+    }
 }

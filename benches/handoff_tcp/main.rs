@@ -1,7 +1,7 @@
 //! What a hand-over takes between three processes or threads that sleep, as locks are used: the holder
 //! wakes the server, and the server wakes the next in line. Beside it are the least that can wake the
-//! same two, bare sockets with one byte, the messages of a hand-over without a lock, and single requests to the same server: an `exists`, the multi that
-//! releases a lock, and a set whose event wakes another client.
+//! same two, bare sockets with one byte, the messages of a hand-over without a lock, and a request of the
+//! holder to the same server, an `exists`.
 //!
 //! ```text
 //! cargo bench -p zoolet-benches --bench handoff_tcp
@@ -9,14 +9,17 @@
 //!
 //! Each server is a process of its own, and each client a thread of this one, so that one clock measures
 //! both. Zoolet's server is this program too, or the binary that the variable `ZOOLET_BIN` names, as the one that
-//! ships. All sleep for some time before each measured step: so long that the processors sleep too. The
-//! kinds take turns. On a busy machine compare their ratios only.
+//! ships. All sleep for some time before each measured step: so long that the processors sleep too. All
+//! kinds have one rhythm, since the system wakes who sleeps where it ran before: on the processor of the
+//! one that wakes it, or on another one, which takes longer. The kinds take turns. On a busy machine
+//! compare their ratios only.
 
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
 mod bare;
 mod clients;
 mod messages;
+mod pair;
 mod rhythm;
 mod servers;
 
@@ -26,7 +29,10 @@ use std::time::Duration;
 use zoolet_benches::process::ServerProcess;
 use zoolet_benches::{is_measured, tell};
 
-use self::messages::BareContender;
+use self::bare::{BareContender, ContenderOnTokio};
+use self::clients::MutexContender;
+use self::messages::MessageContender;
+use self::rhythm::Step;
 use self::servers::Role;
 
 /// How long all sleep before each step: as `zoolet bench herd` lets them.
@@ -47,10 +53,6 @@ enum Kind {
     Messages,
     /// A request to zoolet, and its reply.
     Request,
-    /// The request with which a lock is released, and its reply.
-    Multi,
-    /// A set of a znode's data, and the event that wakes another client.
-    Event,
     /// A mutex that one client releases and another one gets.
     HandOver,
     /// The same two, with a server that polls its sockets without a pause.
@@ -59,15 +61,13 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 9] = [
         Self::Bare,
         Self::BareOnTokio,
         Self::BareAnswer,
         Self::BareAnswerOnTokio,
         Self::Messages,
         Self::Request,
-        Self::Multi,
-        Self::Event,
         Self::HandOver,
         Self::RequestAwake,
         Self::HandOverAwake,
@@ -81,8 +81,6 @@ impl Kind {
             Self::BareAnswerOnTokio => "that with tokio at both ends",
             Self::Messages => "the messages of a hand-over without a lock, with tokio at all ends",
             Self::Request => "an exists of zoolet, and its reply",
-            Self::Multi => "a multi of zoolet that sets and deletes a znode, and its reply",
-            Self::Event => "a set, and its event to another client",
             Self::HandOver => "a hand-over of a mutex",
             Self::RequestAwake => "the exists of a server that never sleeps",
             Self::HandOverAwake => "the hand-over of a server that never sleeps",
@@ -94,25 +92,29 @@ impl Kind {
             Self::Bare | Self::BareAnswer => Role::Bare,
             Self::BareOnTokio | Self::BareAnswerOnTokio => Role::BareOnTokio,
             Self::Messages => Role::Messages,
-            Self::Request | Self::Multi | Self::Event | Self::HandOver => Role::Zoolet,
+            Self::Request | Self::HandOver => Role::Zoolet,
             Self::RequestAwake | Self::HandOverAwake => Role::ZooletAwake,
+        }
+    }
+
+    const fn step(self) -> Step {
+        match self {
+            Self::Bare | Self::BareOnTokio | Self::Messages => Step::HandOver,
+            Self::HandOver | Self::HandOverAwake => Step::HandOver,
+            Self::BareAnswer | Self::BareAnswerOnTokio => Step::Request,
+            Self::Request | Self::RequestAwake => Step::Request,
         }
     }
 
     /// The times of some steps.
     fn measure(self, server: &ServerProcess, steps: usize) -> io::Result<Vec<Duration>> {
-        let address = server.address();
-        match self {
-            Self::Bare => bare::relayed(address, PAUSE, steps),
-            Self::BareOnTokio => bare::relayed_on_tokio(address, PAUSE, steps),
-            Self::BareAnswer => bare::answered(address, PAUSE, steps),
-            Self::BareAnswerOnTokio => bare::answered_on_tokio(address, PAUSE, steps),
-            Self::Messages => rhythm::hand_overs::<BareContender>(address, PAUSE, steps),
-            Self::Request | Self::RequestAwake => clients::requests(address, PAUSE, steps),
-            Self::Multi => clients::multis(address, PAUSE, steps),
-            Self::Event => clients::events(address, PAUSE, steps),
-            Self::HandOver | Self::HandOverAwake => clients::hand_overs(address, PAUSE, steps),
-        }
+        let times = match self.server() {
+            Role::Bare => rhythm::times::<BareContender>,
+            Role::BareOnTokio => rhythm::times::<ContenderOnTokio>,
+            Role::Messages => rhythm::times::<MessageContender>,
+            Role::Zoolet | Role::ZooletAwake => rhythm::times::<MutexContender>,
+        };
+        times(self.step(), server.address(), PAUSE, steps)
     }
 }
 
@@ -139,15 +141,14 @@ fn main() -> io::Result<()> {
         }
     }
     let medians = times.map(median);
-    let [bare, _, _, _, _, request, _, event, ..] = medians;
+    let [bare, _, _, _, _, request, ..] = medians;
     for (kind, time) in Kind::ALL.iter().zip(medians) {
         tell(&format!(
-            "{}: {:.0} µs ({:.2} of bare sockets, {:.2} of a request, {:.2} of a set and its event)",
+            "{}: {:.1} µs ({:.2} of bare sockets, {:.2} of a request)",
             kind.name(),
             time.as_secs_f64() * 1e6,
             time.as_secs_f64() / bare.as_secs_f64(),
             time.as_secs_f64() / request.as_secs_f64(),
-            time.as_secs_f64() / event.as_secs_f64(),
         ));
     }
     Ok(())

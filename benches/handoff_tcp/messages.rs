@@ -1,5 +1,5 @@
-//! The messages of a hand-over, without a lock: as many and as long as those of a mutex, in the same rhythm, on
-//! the runtime that zoolet has at all ends. The server knows who holds and who waits, and nothing else.
+//! The messages of a hand-over, without a lock: as many and as long as those of a mutex, on the
+//! runtime that zoolet has at all ends. The server knows who holds and who waits, and nothing else.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::pair::Pair;
 use crate::rhythm::Contender;
 
 /// As many bytes as zoolet reads at once.
@@ -79,16 +80,8 @@ pub(crate) async fn serve(tell: impl FnOnce(SocketAddr)) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     tell(listener.local_addr()?);
     loop {
-        let mut readers = Vec::new();
-        let mut writers = Vec::new();
-        while readers.len() < 2 {
-            let (socket, _) = listener.accept().await?;
-            socket.set_nodelay(true)?;
-            let (reader, writer) = socket.into_split();
-            readers.push(reader);
-            writers.push(writer);
-        }
-        let (writers, line) = (Arc::new(writers), Arc::<Mutex<Line>>::default());
+        let Pair { readers, writers } = Pair::accept(&listener).await?;
+        let line = Arc::<Mutex<Line>>::default();
         for (client, reader) in readers.into_iter().enumerate() {
             tokio::spawn(answer(client, reader, Arc::clone(&writers), Arc::clone(&line)));
         }
@@ -98,7 +91,7 @@ pub(crate) async fn serve(tell: impl FnOnce(SocketAddr)) -> io::Result<()> {
 async fn answer(
     client: usize,
     mut reader: OwnedReadHalf,
-    writers: Arc<Vec<OwnedWriteHalf>>,
+    writers: Arc<[OwnedWriteHalf; 2]>,
     line: Arc<Mutex<Line>>,
 ) -> io::Result<()> {
     let mut input = BytesMut::new();
@@ -134,14 +127,14 @@ async fn answer(
 }
 
 /// A client without a task that reads: who waits reads itself.
-pub(crate) struct BareContender {
+pub(crate) struct MessageContender {
     socket: TcpStream,
     input: BytesMut,
     /// The event has come.
     is_next: bool,
 }
 
-impl BareContender {
+impl MessageContender {
     async fn ask(&mut self, message: Message) -> io::Result<()> {
         self.socket.write_all(&message.bytes()).await?;
         while self.receive().await? == Message::Event {
@@ -163,7 +156,7 @@ impl BareContender {
     }
 }
 
-impl Contender for BareContender {
+impl Contender for MessageContender {
     async fn connect(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
@@ -183,7 +176,7 @@ impl Contender for BareContender {
         self.ask(Message::Release).await
     }
 
-    async fn close(self) -> io::Result<()> {
-        Ok(())
+    async fn request(&mut self) -> io::Result<()> {
+        self.ask(Message::Enter).await
     }
 }

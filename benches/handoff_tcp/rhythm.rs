@@ -1,18 +1,38 @@
-//! Two contenders that hand a lock to each other, each on a thread with a runtime of its own.
+//! The rhythm in which all is measured: two contenders hand a lock to each other, each on a thread of its own.
+//! While one holds the lock the other waits, and both sleep.
 
 use std::io;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::clients::on_a_task;
+use zoolet_benches::runtime;
 
 /// One of the two.
 pub(crate) trait Contender: Sized + Send + 'static {
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self>> + Send;
     fn acquire(&mut self) -> impl Future<Output = io::Result<()>> + Send;
     fn release(&mut self) -> impl Future<Output = io::Result<()>> + Send;
-    fn close(self) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// Asks the server for something that is answered to this client and wakes no other one.
+    fn request(&mut self) -> impl Future<Output = io::Result<()>> + Send;
+
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(duration)
+    }
+
+    fn close(self) -> impl Future<Output = io::Result<()>> + Send {
+        async { Ok(()) }
+    }
+}
+
+/// What is measured of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// From the beginning of the release until the other one knows that it has the lock.
+    HandOver,
+    /// A request of the holder, until it has the answer.
+    Request,
 }
 
 /// One that a contender held the lock.
@@ -23,37 +43,47 @@ struct Held {
     entered: Instant,
     /// When it knew that it has the lock.
     begin: Instant,
-    /// When it began to release it.
+    /// How long its request took, if there was one.
+    request: Option<Duration>,
+    /// When it began to release the lock.
     end: Instant,
 }
 
-/// The times of hand-overs between two contenders, from the beginning of the release until the next knows
-/// that it has the lock.
-pub(crate) fn hand_overs<C: Contender>(
+/// The times of as many steps, but for those for which one of the two had not slept for a pause.
+pub(crate) fn times<C: Contender>(
+    step: Step,
     address: SocketAddr,
     pause: Duration,
     steps: usize,
 ) -> io::Result<Vec<Duration>> {
     let contend = |contender| {
-        thread::spawn(move || on_a_task(contend::<C>(contender, address, pause, steps / 2)))
+        thread::spawn(move || {
+            // What a runtime blocks on is polled later than a task.
+            let task = contend::<C>(contender, step, address, pause, steps / 2);
+            runtime().block_on(async { tokio::spawn(task).await? })
+        })
     };
     let mut all = Vec::new();
     for thread in [0, 1].map(contend) {
         all.extend(thread.join().map_err(|_| io::Error::other("a contender has panicked"))??);
     }
     all.sort_unstable_by_key(|held| held.begin);
-    // Only if the next has waited for a pause by then, as it mostly has, was it asleep.
-    let is_handed_over = |pair: &&[Held]| {
+    let waits_for_a_pause = |pair: &&[Held]| {
         pair[0].contender != pair[1].contender && pair[1].entered + pause < pair[0].end
     };
-    let pairs = all.windows(2).filter(is_handed_over);
-    Ok(pairs.map(|pair| pair[1].begin - pair[0].end).collect())
+    let pairs = all.windows(2).filter(waits_for_a_pause);
+    let time = |pair: &[Held]| match step {
+        Step::HandOver => Some(pair[1].begin - pair[0].end),
+        Step::Request => pair[0].request,
+    };
+    Ok(pairs.filter_map(time).collect())
 }
 
 /// Enters the line a quarter of a pause after it released the lock, and holds the lock so long that the
 /// other one has waited for a pause by then.
 async fn contend<C: Contender>(
     contender: usize,
+    step: Step,
     address: SocketAddr,
     pause: Duration,
     times: usize,
@@ -64,11 +94,18 @@ async fn contend<C: Contender>(
         let entered = Instant::now();
         lock.acquire().await?;
         let begin = Instant::now();
-        tokio::time::sleep(pause + pause / 2).await;
+        C::sleep(pause + pause / 2).await;
+        let mut request = None;
+        if step == Step::Request {
+            let start = Instant::now();
+            lock.request().await?;
+            request = Some(start.elapsed());
+            C::sleep(pause).await;
+        }
         let end = Instant::now();
         lock.release().await?;
-        all.push(Held { contender, entered, begin, end });
-        tokio::time::sleep(pause / 4).await;
+        all.push(Held { contender, entered, begin, request, end });
+        C::sleep(pause / 4).await;
     }
     lock.close().await?;
     Ok(all)

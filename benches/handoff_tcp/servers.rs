@@ -1,12 +1,11 @@
 //! The servers, each in a process of its own.
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::path::Path;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use zoolet_benches::process::{ServerProcess, until_stdin_ends};
 
-use crate::messages;
+use crate::{bare, messages};
 
 /// The variable that makes this program a server.
 const ROLE: &str = "ZOOLET_BENCH_SERVER";
@@ -18,7 +17,7 @@ const BINARY: &str = "ZOOLET_BIN";
 /// What a server does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Passes each byte of the first client on to the second one, and tells the first one.
+    /// Passes the byte of a client on to the other one.
     Bare,
     /// The same, on the runtime of zoolet.
     BareOnTokio,
@@ -77,10 +76,11 @@ pub(crate) fn serve(role: Role) -> io::Result<()> {
         runtime.worker_threads(1);
     }
     let runtime = runtime.enable_all().build()?;
+    let tell = |address| println!("{address}");
     match role {
-        Role::Bare => relay(),
-        Role::BareOnTokio => runtime.block_on(relay_on_tokio()),
-        Role::Messages => runtime.block_on(messages::serve(|address| println!("{address}"))),
+        Role::Bare => bare::serve(tell),
+        Role::BareOnTokio => runtime.block_on(bare::serve_on_tokio(tell)),
+        Role::Messages => runtime.block_on(messages::serve(tell)),
         Role::Zoolet | Role::ZooletAwake => runtime.block_on(async {
             if role == Role::ZooletAwake {
                 tokio::spawn(stay_awake());
@@ -89,40 +89,6 @@ pub(crate) fn serve(role: Role) -> io::Result<()> {
             println!("{}", server.local_addr().unwrap_or_else(|| unreachable!("it listens")));
             until_stdin_ends().await
         }),
-    }
-}
-
-/// Serves one pair of clients after the other.
-fn relay() -> io::Result<()> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    println!("{}", listener.local_addr()?);
-    loop {
-        let ((mut holder, _), (mut next, _)) = (listener.accept()?, listener.accept()?);
-        holder.set_nodelay(true)?;
-        next.set_nodelay(true)?;
-        let mut byte = [0];
-        while holder.read(&mut byte)? > 0 {
-            next.write_all(&byte)?;
-            holder.write_all(&byte)?;
-        }
-    }
-}
-
-async fn relay_on_tokio() -> io::Result<()> {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    println!("{}", listener.local_addr()?);
-    loop {
-        let ((mut holder, _), (mut next, _)) = (listener.accept().await?, listener.accept().await?);
-        holder.set_nodelay(true)?;
-        next.set_nodelay(true)?;
-        tokio::spawn(async move {
-            let mut byte = [0];
-            while holder.read(&mut byte).await? > 0 {
-                next.write_all(&byte).await?;
-                holder.write_all(&byte).await?;
-            }
-            io::Result::Ok(())
-        });
     }
 }
 
