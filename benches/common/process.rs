@@ -125,7 +125,14 @@ impl ServerProcess {
     /// As of [`ServerProcess::start`].
     pub fn start_binary(binary: &Path) -> io::Result<Self> {
         let mut command = Command::new(binary);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "error"]);
+        command.args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--log-level",
+            "error",
+            "--exit-with-stdin",
+        ]);
         let mut process = Process::start(command)?;
         let line = process.line()?;
         let address = line.strip_prefix("listening on ").and_then(|address| address.parse().ok());

@@ -1,11 +1,9 @@
-//! Bare sockets: a byte of the holder wakes the server, and a byte of the server wakes the next. There is no lock:
-//! who gets a byte without having asked holds it.
+//! Bare sockets: a byte of the holder wakes the server, and a byte of the server wakes the next. There is no lock.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -13,10 +11,12 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use crate::pair::Pair;
 use crate::rhythm::Contender;
 
-/// Goes on to the other client and back to the sender.
+/// To the server: hand over what I hold. To a client: you hold it.
 const HAND_OVER: [u8; 1] = [1];
-/// Goes back to the sender only.
+/// To the server: answer me. To a client: the answer.
 const REQUEST: [u8; 1] = [2];
+/// As many answers a mutex waits for before it waits for its turn: for its place, and for its watch.
+const ENTERING_REQUESTS: usize = 2;
 
 /// Serves one pair of clients after the other, each client by a thread that waits for its byte.
 pub(crate) fn serve(tell: impl FnOnce(SocketAddr)) -> io::Result<()> {
@@ -41,7 +41,7 @@ fn relay(mut from: TcpStream, mut to: TcpStream) -> io::Result<()> {
             // The other one has gone after its last turn.
             to.write_all(&byte).ok();
         }
-        from.write_all(&byte)?;
+        from.write_all(&REQUEST)?;
     }
     Ok(())
 }
@@ -52,6 +52,7 @@ pub(crate) async fn serve_on_tokio(tell: impl FnOnce(SocketAddr)) -> io::Result<
     tell(listener.local_addr()?);
     loop {
         let Pair { readers, writers } = Pair::accept(&listener).await?;
+        writers[0].writable().await?;
         writers[0].try_write(&HAND_OVER)?;
         for (client, reader) in readers.into_iter().enumerate() {
             tokio::spawn(relay_on_tokio(client, reader, Arc::clone(&writers)));
@@ -70,45 +71,77 @@ async fn relay_on_tokio(
             // The other one has gone after its last turn.
             writers[1 - client].try_write(&byte).ok();
         }
-        writers[client].try_write(&byte)?;
+        writers[client].try_write(&REQUEST)?;
     }
     Ok(())
 }
 
-/// A contender without a runtime: it blocks its thread wherever it waits.
-pub(crate) struct BareContender(TcpStream);
+/// A contender that blocks its thread wherever it waits for the server. It sleeps as all others do.
+pub(crate) struct BareContender {
+    socket: TcpStream,
+    is_next: bool,
+}
+
+impl BareContender {
+    fn ask(&mut self, byte: [u8; 1]) -> io::Result<()> {
+        self.socket.write_all(&byte)?;
+        while self.receive()? == HAND_OVER {
+            self.is_next = true;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> io::Result<[u8; 1]> {
+        let mut byte = [0];
+        self.socket.read_exact(&mut byte)?;
+        Ok(byte)
+    }
+}
 
 impl Contender for BareContender {
     async fn connect(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
-        Ok(Self(socket))
+        Ok(Self { socket, is_next: false })
     }
 
     async fn acquire(&mut self) -> io::Result<()> {
-        self.0.read_exact(&mut [0])
+        for _ in 0..ENTERING_REQUESTS {
+            self.ask(REQUEST)?;
+        }
+        while !std::mem::take(&mut self.is_next) {
+            self.is_next = self.receive()? == HAND_OVER;
+        }
+        Ok(())
     }
 
     async fn release(&mut self) -> io::Result<()> {
-        self.0.write_all(&HAND_OVER)?;
-        self.0.read_exact(&mut [0])
+        self.ask(HAND_OVER)
     }
 
     async fn request(&mut self) -> io::Result<()> {
-        self.0.write_all(&REQUEST)?;
-        self.0.read_exact(&mut [0])
-    }
-
-    async fn sleep(duration: Duration) {
-        thread::sleep(duration);
+        self.ask(REQUEST)
     }
 }
 
-pub(crate) struct ContenderOnTokio(tokio::net::TcpStream);
+pub(crate) struct ContenderOnTokio {
+    socket: tokio::net::TcpStream,
+    is_next: bool,
+}
 
 impl ContenderOnTokio {
-    async fn receive(&mut self) -> io::Result<()> {
-        self.0.read_exact(&mut [0]).await.map(drop)
+    async fn ask(&mut self, byte: [u8; 1]) -> io::Result<()> {
+        self.socket.write_all(&byte).await?;
+        while self.receive().await? == HAND_OVER {
+            self.is_next = true;
+        }
+        Ok(())
+    }
+
+    async fn receive(&mut self) -> io::Result<[u8; 1]> {
+        let mut byte = [0];
+        self.socket.read_exact(&mut byte).await?;
+        Ok(byte)
     }
 }
 
@@ -116,20 +149,24 @@ impl Contender for ContenderOnTokio {
     async fn connect(address: SocketAddr) -> io::Result<Self> {
         let socket = tokio::net::TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
-        Ok(Self(socket))
+        Ok(Self { socket, is_next: false })
     }
 
     async fn acquire(&mut self) -> io::Result<()> {
-        self.receive().await
+        for _ in 0..ENTERING_REQUESTS {
+            self.ask(REQUEST).await?;
+        }
+        while !std::mem::take(&mut self.is_next) {
+            self.is_next = self.receive().await? == HAND_OVER;
+        }
+        Ok(())
     }
 
     async fn release(&mut self) -> io::Result<()> {
-        self.0.write_all(&HAND_OVER).await?;
-        self.receive().await
+        self.ask(HAND_OVER).await
     }
 
     async fn request(&mut self) -> io::Result<()> {
-        self.0.write_all(&REQUEST).await?;
-        self.receive().await
+        self.ask(REQUEST).await
     }
 }

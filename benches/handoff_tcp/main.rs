@@ -76,10 +76,10 @@ impl Kind {
     const fn name(self) -> &'static str {
         match self {
             Self::Bare => "a byte to a bare server and on to another client",
-            Self::BareOnTokio => "the same with tokio at all ends",
+            Self::BareOnTokio => "a byte to a server on tokio and on to another client",
             Self::BareAnswer => "a byte to a bare server and back to the same client",
-            Self::BareAnswerOnTokio => "that with tokio at both ends",
-            Self::Messages => "the messages of a hand-over without a lock, with tokio at all ends",
+            Self::BareAnswerOnTokio => "a byte to a server on tokio and back to the same client",
+            Self::Messages => "the messages of a hand-over without a lock",
             Self::Request => "an exists of zoolet, and its reply",
             Self::HandOver => "a hand-over of a mutex",
             Self::RequestAwake => "the exists of a server that never sleeps",
@@ -123,38 +123,37 @@ fn main() -> io::Result<()> {
         return servers::serve(role);
     }
     let (rounds, steps) = if is_measured() { (10, 60) } else { (1, 4) };
-    let servers = Role::SLEEPING.map(Role::start);
+    let start = |role: Role| (!role.is_awake()).then(|| role.start()).transpose();
+    let servers = Role::ALL.map(start);
     let mut times = Kind::ALL.map(|_| Vec::new());
     for _ in 0..rounds {
         for (kind, times) in Kind::ALL.iter().zip(&mut times) {
-            let awake;
-            let server = match servers.get(kind.server() as usize) {
-                Some(server) => server.as_ref(),
-                // It takes a processor from all others for as long as it is there.
-                None => {
-                    awake = kind.server().start();
-                    awake.as_ref()
-                }
+            let role = kind.server();
+            let measured = match &servers[role as usize] {
+                Ok(Some(server)) => kind.measure(server, steps)?,
+                // There only while it is measured.
+                Ok(None) => kind.measure(&role.start()?, steps)?,
+                Err(error) => return Err(io::Error::other(error.to_string())),
             };
-            let server = server.map_err(|error| io::Error::other(error.to_string()))?;
-            times.extend(kind.measure(server, steps)?);
+            times.extend(measured);
         }
     }
-    let medians = times.map(median);
-    let [bare, _, _, _, _, request, ..] = medians;
-    for (kind, time) in Kind::ALL.iter().zip(medians) {
+    let medians = times.each_mut().map(median);
+    let (bare, request) = (medians[Kind::Bare as usize], medians[Kind::Request as usize]);
+    for ((kind, times), time) in Kind::ALL.iter().zip(&times).zip(medians) {
         tell(&format!(
-            "{}: {:.1} µs ({:.2} of bare sockets, {:.2} of a request)",
+            "{}: {:.1} µs ({:.2} of bare sockets, {:.2} of a request), {} times",
             kind.name(),
             time.as_secs_f64() * 1e6,
             time.as_secs_f64() / bare.as_secs_f64(),
             time.as_secs_f64() / request.as_secs_f64(),
+            times.len(),
         ));
     }
     Ok(())
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+fn median(times: &mut Vec<Duration>) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }

@@ -17,10 +17,6 @@ pub(crate) trait Contender: Sized + Send + 'static {
     /// Asks the server for something that is answered to this client and wakes no other one.
     fn request(&mut self) -> impl Future<Output = io::Result<()>> + Send;
 
-    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
-        tokio::time::sleep(duration)
-    }
-
     fn close(self) -> impl Future<Output = io::Result<()>> + Send {
         async { Ok(()) }
     }
@@ -43,8 +39,8 @@ struct Held {
     entered: Instant,
     /// When it knew that it has the lock.
     begin: Instant,
-    /// How long its request took, if there was one.
-    request: Option<Duration>,
+    /// When its request began, and how long it took, if there was one.
+    request: Option<(Instant, Duration)>,
     /// When it began to release the lock.
     end: Instant,
 }
@@ -68,19 +64,20 @@ pub(crate) fn times<C: Contender>(
         all.extend(thread.join().map_err(|_| io::Error::other("a contender has panicked"))??);
     }
     all.sort_unstable_by_key(|held| held.begin);
-    let waits_for_a_pause = |pair: &&[Held]| {
-        pair[0].contender != pair[1].contender && pair[1].entered + pause < pair[0].end
+    let step = |pair: &[Held]| {
+        let [held, next] = pair else { return None };
+        let (begin, time) = match step {
+            Step::HandOver => (held.end, next.begin - held.end),
+            Step::Request => held.request?,
+        };
+        let is_in_rhythm = held.contender != next.contender && next.entered + pause < begin;
+        is_in_rhythm.then_some(time)
     };
-    let pairs = all.windows(2).filter(waits_for_a_pause);
-    let time = |pair: &[Held]| match step {
-        Step::HandOver => Some(pair[1].begin - pair[0].end),
-        Step::Request => pair[0].request,
-    };
-    Ok(pairs.filter_map(time).collect())
+    Ok(all.windows(2).filter_map(step).collect())
 }
 
-/// Enters the line a quarter of a pause after it released the lock, and holds the lock so long that the
-/// other one has waited for a pause by then.
+/// Enters the line half a pause after it released the lock, and holds the lock for two pauses: so the other one has
+/// waited for a pause by then, also where a timer of whole milliseconds rounds up.
 async fn contend<C: Contender>(
     contender: usize,
     step: Step,
@@ -94,18 +91,18 @@ async fn contend<C: Contender>(
         let entered = Instant::now();
         lock.acquire().await?;
         let begin = Instant::now();
-        C::sleep(pause + pause / 2).await;
+        tokio::time::sleep(pause * 2).await;
         let mut request = None;
         if step == Step::Request {
             let start = Instant::now();
             lock.request().await?;
-            request = Some(start.elapsed());
-            C::sleep(pause).await;
+            request = Some((start, start.elapsed()));
+            tokio::time::sleep(pause).await;
         }
         let end = Instant::now();
         lock.release().await?;
         all.push(Held { contender, entered, begin, request, end });
-        C::sleep(pause / 4).await;
+        tokio::time::sleep(pause / 2).await;
     }
     lock.close().await?;
     Ok(all)

@@ -24,7 +24,7 @@ pub(crate) enum Role {
     /// Answers the messages of a hand-over.
     Messages,
     Zoolet,
-    /// The same on one thread, which never sleeps.
+    /// The same on one thread, which never sleeps: always of this program.
     ZooletAwake,
 }
 
@@ -33,9 +33,10 @@ impl Role {
     pub(crate) const ALL: [Self; 5] =
         [Self::Bare, Self::BareOnTokio, Self::Messages, Self::Zoolet, Self::ZooletAwake];
 
-    /// Those that may be there while others are measured: the first ones.
-    pub(crate) const SLEEPING: [Self; 4] =
-        [Self::Bare, Self::BareOnTokio, Self::Messages, Self::Zoolet];
+    /// Whether it takes a processor from all others for as long as it is there.
+    pub(crate) const fn is_awake(self) -> bool {
+        matches!(self, Self::ZooletAwake)
+    }
 
     const fn name(self) -> &'static str {
         match self {
@@ -71,24 +72,36 @@ impl Role {
 pub(crate) fn serve(role: Role) -> io::Result<()> {
     // As `zoolet serve` has it.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if role == Role::ZooletAwake {
+    if role.is_awake() {
         // With another one the two would wake each other all the time, and take two processors.
         runtime.worker_threads(1);
     }
     let runtime = runtime.enable_all().build()?;
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            served = serve_role(role) => served,
+            ended = until_stdin_ends() => ended,
+        }
+    });
+    // The threads that block are not waited for.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve_role(role: Role) -> io::Result<()> {
     let tell = |address| println!("{address}");
     match role {
-        Role::Bare => bare::serve(tell),
-        Role::BareOnTokio => runtime.block_on(bare::serve_on_tokio(tell)),
-        Role::Messages => runtime.block_on(messages::serve(tell)),
-        Role::Zoolet | Role::ZooletAwake => runtime.block_on(async {
-            if role == Role::ZooletAwake {
-                tokio::spawn(stay_awake());
-            }
+        Role::Bare => tokio::task::spawn_blocking(move || bare::serve(tell)).await?,
+        Role::BareOnTokio => bare::serve_on_tokio(tell).await,
+        Role::Messages => messages::serve(tell).await,
+        Role::Zoolet | Role::ZooletAwake => {
             let server = zoolet_benches::server().await;
-            println!("{}", server.local_addr().unwrap_or_else(|| unreachable!("it listens")));
-            until_stdin_ends().await
-        }),
+            tell(server.local_addr().unwrap_or_else(|| unreachable!("it listens")));
+            if role.is_awake() {
+                tokio::spawn(stay_awake()).await?;
+            }
+            std::future::pending().await
+        }
     }
 }
 
