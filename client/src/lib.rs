@@ -362,7 +362,7 @@ impl Client {
         self.shared().write_held_back();
         self.shared().with(|session, _now| {
             let saved = session.saved();
-            session.end(Outcome::Closed);
+            session.end();
             saved
         })
     }

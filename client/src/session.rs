@@ -49,6 +49,7 @@ use zoolet_protocol::{
 use self::credentials::{Credentials, SentCredentials};
 use self::preamble::Preamble;
 use self::sasl::Authenticating;
+use self::submission::Unsent;
 pub(crate) use self::submission::{Submission, WatchRegistration};
 use super::call::{Call, Outcome};
 use super::clock::{Instant, SuspensionClock};
@@ -266,10 +267,10 @@ impl Session {
             self.end_claim(claim);
         }
         if self.is_closing() {
-            return self.complete(&submission.call, Outcome::Closed);
+            return self.complete_unsent(&submission, Unsent::Closed);
         }
         if submission.bound.is_some_and(|bound| bound != self.id) {
-            return self.complete(&submission.call, Outcome::SessionExpired);
+            return self.complete_unsent(&submission, Unsent::SessionExpired);
         }
         if self.phase == Phase::Connected {
             self.transmit(submission, now);
@@ -367,7 +368,7 @@ impl Session {
             self.complete(&call, Outcome::ConnectionLoss);
         }
         match before {
-            Phase::Closing => self.end(Outcome::Closed),
+            Phase::Closing => self.end(),
             Phase::Connected => self.change(ConnectionState::Suspended),
             _ => {}
         }
@@ -510,7 +511,7 @@ impl Session {
         let is_close = sent.call.op == OpCode::CLOSE_SESSION;
         self.complete(&sent.call, Outcome::Answered(header, body));
         if is_close {
-            self.end(Outcome::Closed);
+            self.end();
         }
         Ok(())
     }
@@ -552,18 +553,20 @@ impl Session {
 
     /// Completes the requests that waited too long for a connection.
     fn expire_queued(&mut self, now: Instant) {
-        while let Some((queued, until)) = self.queued.front()
-            && *until <= now
+        while self.queued.front().is_some_and(|(_, until)| *until <= now)
+            && let Some((submission, _)) = self.queued.pop_front()
         {
-            let call = Arc::clone(&queued.call);
-            let watches = queued.watches.clone();
-            self.queued.pop_front();
-            // The caller may be gone, and other tasks wait at the same queues.
-            for watch in watches {
-                watch.queue.push(WatchUpdate::NotRegistered, &mut self.wakers);
-            }
-            self.complete(&call, Outcome::NotSent);
+            self.complete_unsent(&submission, Unsent::NoConnection);
         }
+    }
+
+    /// Completes a request that is never sent. Who waits for its watches is told too: the caller may be
+    /// gone, and other tasks wait at the same queues.
+    fn complete_unsent(&mut self, submission: &Submission<'_>, reason: Unsent) {
+        for watch in &submission.watches {
+            watch.queue.push(reason.update(), &mut self.wakers);
+        }
+        self.complete(&submission.call, reason.outcome());
     }
 
     /// When to call [`Session::handle_timeout`].
@@ -602,7 +605,7 @@ impl Session {
         let queued = std::mem::take(&mut self.queued);
         for (submission, until) in queued {
             if submission.bound.is_some() || submission.watch.is_some() {
-                self.complete(&submission.call, Outcome::SessionExpired);
+                self.complete_unsent(&submission, Unsent::SessionExpired);
             } else {
                 self.queued.push_back((submission, until));
             }

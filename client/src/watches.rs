@@ -348,6 +348,8 @@ pub(crate) struct Watches {
     by_path: ByPath<Watchers>,
     /// How many of them are recursive. While there are none, an event is only for those of its path.
     recursive: usize,
+    /// Those that are told of the end also while they have no watch.
+    told_of_end: Vec<Arc<EventQueue>>,
 }
 
 impl Watches {
@@ -391,8 +393,14 @@ impl Watches {
         was_there && is_last
     }
 
+    /// Tells a queue of the end, also if it has no watch then, until [`Watches::remove_all`].
+    pub(crate) fn tell_of_end(&mut self, queue: &Arc<EventQueue>) {
+        self.told_of_end.push(Arc::clone(queue));
+    }
+
     /// Removes all watchers that have this queue.
     pub(crate) fn remove_all(&mut self, queue: &Arc<EventQueue>) {
+        self.told_of_end.retain(|other| !Arc::ptr_eq(other, queue));
         let recursive = &mut self.recursive;
         self.by_path.retain(|watchers| {
             watchers.retain(|(kind, other)| {
@@ -465,9 +473,11 @@ impl Watches {
 
     /// Ends all watchers with this last update.
     pub(crate) fn end(&mut self, update: &WatchUpdate, wakers: &mut Vec<Waker>) {
-        for (_, watchers) in std::mem::take(self).by_path.iter() {
+        let ended = std::mem::take(self);
+        for (_, watchers) in ended.by_path.iter() {
             watchers.iter().for_each(|(_, queue)| queue.push_last(update.clone(), wakers));
         }
+        ended.told_of_end.iter().for_each(|queue| queue.push(update.clone(), wakers));
     }
 
     /// The paths with the kinds of watches that they need, for `setWatches`.

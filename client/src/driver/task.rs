@@ -8,7 +8,6 @@ use std::time::Duration;
 use zoolet_protocol::Dial;
 
 use super::Shared;
-use crate::call::Outcome;
 use crate::clock::{Instant, now};
 use crate::connecting::{ConnectError, Failures, PERHAPS_TOO_MANY};
 use crate::session::Session;
@@ -46,7 +45,7 @@ pub(crate) async fn drive(shared: Arc<Shared>, dialer: Arc<dyn Dial>) {
         }
         if dialer.is_gone() {
             tracing::debug!("the server in this process is gone, and the session with it");
-            return shared.with(|session, _now| session.end(Outcome::Closed));
+            return shared.with(|session, _now| session.end());
         }
         // Jitter spreads the clients of a server that was restarted.
         let pause = delay.mul_f64(0.5 + shared.random.fraction() / 2.0);

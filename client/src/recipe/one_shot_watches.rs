@@ -40,7 +40,9 @@ pub struct OneShotWatches {
 impl Client {
     /// No watches yet.
     pub fn one_shot_watches(&self) -> OneShotWatches {
-        OneShotWatches { client: self.clone(), queue: Arc::default() }
+        let queue = Arc::default();
+        self.shared().with(|session, _now| session.tell_of_end(&queue));
+        OneShotWatches { client: self.clone(), queue }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use zoolet_protocol::{Request, SessionId, Write};
 
+use super::submission::Unsent;
 use super::{Phase, Session, Submission};
 use crate::call::{Call, Outcome};
 use crate::clock::Instant;
@@ -28,26 +29,28 @@ impl Session {
             Phase::Closing => self.closers.push(call),
             _ => {
                 self.complete(&call, Outcome::NotSent);
-                self.end(Outcome::Closed);
+                self.end();
             }
         }
     }
 
-    /// Ends the client: all calls complete with `outcome`, and all watches end.
-    pub(crate) fn end(&mut self, outcome: Outcome) {
+    /// Ends the client: all calls complete with [`Outcome::Closed`], and all watches end.
+    pub(crate) fn end(&mut self) {
         self.phase = Phase::Closed;
         self.id = SessionId::NONE;
         self.proof.end();
         self.change(ConnectionState::Lost);
         self.outgoing.clear();
         let sent = std::mem::take(&mut self.sent).into_iter().map(|sent| sent.call);
-        let queued = std::mem::take(&mut self.queued).into_iter().map(|(queued, _)| queued.call);
         let closers = std::mem::take(&mut self.closers).into_iter();
-        for call in sent.chain(queued).chain(closers) {
-            self.complete(&call, outcome.clone());
+        for call in sent.chain(closers) {
+            self.complete(&call, Outcome::Closed);
+        }
+        for (submission, _) in std::mem::take(&mut self.queued) {
+            self.complete_unsent(&submission, Unsent::Closed);
         }
         for call in self.take_authenticating() {
-            self.complete(&call, outcome.clone());
+            self.complete(&call, Outcome::Closed);
         }
         self.watches.end(&WatchUpdate::Closed, &mut self.wakers);
     }

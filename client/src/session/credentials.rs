@@ -83,7 +83,7 @@ impl Session {
             return Ok(());
         }
         // The server closes the connection, and would close every other for these credentials.
-        self.end(Outcome::Closed);
+        self.end();
         Err(ConnectionFault::AuthFailed)
     }
 

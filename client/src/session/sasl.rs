@@ -4,7 +4,6 @@ use bytes::Bytes;
 use zoolet_protocol::{Incoming, OpCode, Request, Response, SessionRequest, Xid, encode_request};
 
 use super::{ConnectionFault, Phase, Session};
-use crate::call::Outcome;
 use crate::clock::Instant;
 use crate::sasl::Exchange;
 
@@ -80,7 +79,7 @@ impl Session {
     /// Ends the client: another server of the ensemble would not let it in either.
     fn end_unauthenticated(&mut self, reason: &str) -> ConnectionFault {
         tracing::warn!("SASL authentication failed: {reason}");
-        self.end(Outcome::Closed);
+        self.end();
         ConnectionFault::AuthFailed
     }
 }

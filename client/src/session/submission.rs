@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use zoolet_protocol::{Request, SessionId};
 
-use crate::call::Call;
+use crate::call::{Call, Outcome};
 use crate::proof::ClaimId;
-use crate::watches::{EventQueue, WatchKind};
+use crate::watches::{EventQueue, WatchKind, WatchUpdate};
 
 /// A request before it is sent. One that is sent at once is not copied.
 #[derive(Debug)]
@@ -43,6 +43,33 @@ impl<'a> Submission<'a> {
     /// The same with a request of its own.
     pub(super) fn into_owned(self) -> Submission<'static> {
         Submission { request: self.request.into_owned(), ..self }
+    }
+}
+
+/// Why a request is never sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Unsent {
+    NoConnection,
+    SessionExpired,
+    Closed,
+}
+
+impl Unsent {
+    pub(super) fn outcome(self) -> Outcome {
+        match self {
+            Self::NoConnection => Outcome::NotSent,
+            Self::SessionExpired => Outcome::SessionExpired,
+            Self::Closed => Outcome::Closed,
+        }
+    }
+
+    /// What those get who wait for its watches.
+    pub(super) fn update(self) -> WatchUpdate {
+        match self {
+            Self::NoConnection => WatchUpdate::NotRegistered,
+            Self::SessionExpired => WatchUpdate::SessionExpired,
+            Self::Closed => WatchUpdate::Closed,
+        }
     }
 }
 

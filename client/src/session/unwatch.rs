@@ -21,7 +21,7 @@ use super::{
     Call, EventQueue, Instant, Phase, Sent, Session, Submission, WatchKind, WatchRegistration,
     rewatch,
 };
-use crate::watches::WatchModes;
+use crate::watches::{WatchModes, WatchUpdate};
 
 impl Session {
     /// Removes a watcher, and its watch on the server if no other watcher needs that.
@@ -36,6 +36,14 @@ impl Session {
         queue.abandon();
         if self.watches.remove(path, kind, queue) {
             self.mark_stale(path, kind, now);
+        }
+    }
+
+    /// Lets a queue hear of the end of the session, also while no watch is there whose events it gets.
+    pub(crate) fn tell_of_end(&mut self, queue: &Arc<EventQueue>) {
+        match self.phase {
+            Phase::Closed => queue.push(WatchUpdate::Closed, &mut self.wakers),
+            _ => self.watches.tell_of_end(queue),
         }
     }
 

@@ -11,7 +11,7 @@ use super::super::opened::{SESSION, TIMEOUT, answer, connected};
 use super::super::{Session, Submission, WatchRegistration};
 use crate::call::{Call, Outcome};
 use crate::clock::{Instant, now};
-use crate::watches::{EventQueue, WatchKind};
+use crate::watches::{EventQueue, WatchKind, WatchUpdate};
 
 /// Asks for something, and returns where its outcome comes.
 fn exists(session: &mut Session, at: Instant) -> Arc<Call> {
@@ -116,4 +116,52 @@ fn a_watch_that_ends_while_the_session_closes_is_not_removed() {
     assert_eq!(sent(&mut session), [], "a removal would follow the close");
     answer(&mut session, frames[1].1, ErrorCode::OK, start);
     assert!(is_answered(&closing));
+}
+
+/// A session that has lost its connection, and a watch that waits for the next one: its queue and its call.
+fn with_queued_watch(start: Instant) -> (Session, Instant, Arc<EventQueue>, Arc<Call>) {
+    let mut session = connected(start);
+    session.handle_disconnected();
+    let lost_at = session.poll_timeout().expect("the session expires");
+    let (queue, call) = (Arc::new(EventQueue::default()), Call::new(OpCode::SET_WATCHES));
+    let request = Request::Read(Read::Lookup(Lookup::Exists("/a".into())));
+    let submission = Submission::new(request, Arc::clone(&call));
+    let (path, kind) = ("/a".into(), WatchKind::Child);
+    let watches = vec![WatchRegistration { path, kind, queue: Arc::clone(&queue) }];
+    let submission = Submission { watches, bound: Some(SESSION), ..submission };
+    session.submit(submission, lost_at - TIMEOUT / 100);
+    assert_eq!(queue.try_next(), None);
+    (session, lost_at, queue, call)
+}
+
+#[test]
+fn who_waits_for_a_watch_that_was_never_sent_hears_of_the_close() {
+    let start = now();
+    let (mut session, _, queue, call) = with_queued_watch(start);
+    close(&mut session, start);
+    assert!(is_closed(&call));
+    assert_eq!(queue.try_next(), Some(WatchUpdate::Closed));
+}
+
+#[test]
+fn who_waits_for_a_watch_that_was_never_sent_hears_of_the_expiry() {
+    let (mut session, lost_at, queue, call) = with_queued_watch(now());
+    session.handle_timeout(lost_at).expect_err("the session has expired");
+    assert!(matches!(call.outcome(), Some(Outcome::SessionExpired)));
+    assert_eq!(queue.try_next(), Some(WatchUpdate::SessionExpired));
+}
+
+#[test]
+fn a_queue_without_a_watch_hears_of_the_end_of_the_session() {
+    let start = now();
+    let queues: [_; 3] = std::array::from_fn(|_| Arc::new(EventQueue::default()));
+    let [told, forgotten, late] = &queues;
+    let mut session = connected(start);
+    session.tell_of_end(told);
+    session.tell_of_end(forgotten);
+    session.forget_one_shots(forgotten);
+    session.end();
+    session.tell_of_end(late);
+    let updates = [told, forgotten, late].map(|queue| queue.try_next());
+    assert_eq!(updates, [Some(WatchUpdate::Closed), None, Some(WatchUpdate::Closed)]);
 }
