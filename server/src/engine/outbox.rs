@@ -206,6 +206,12 @@ impl Outbox {
         self.change(Inner::cut);
     }
 
+    /// As [`Outbox::cut`], of a caller that holds a lock: it wakes the receiver once it holds none.
+    #[must_use]
+    pub(super) fn cut_before_waking(&self) -> Option<Waker> {
+        self.change_before_waking(Inner::cut)
+    }
+
     /// Lets the receiver read its socket before it takes another message.
     pub(crate) fn request_read(&self) {
         self.change(|inner| inner.must_read = true);
@@ -218,14 +224,17 @@ impl Outbox {
 
     /// Changes something, and wakes the receiver.
     fn change(&self, change: impl FnOnce(&mut Inner)) {
+        if let Some(receiver) = self.change_before_waking(change) {
+            receiver.wake();
+        }
+    }
+
+    /// Changes something, and returns the receiver, which the caller wakes.
+    fn change_before_waking(&self, change: impl FnOnce(&mut Inner)) -> Option<Waker> {
         let mut inner = self.inner.lock();
         change(&mut inner);
         self.publish(&inner);
-        let receiver = self.receiver_of(&mut inner);
-        drop(inner);
-        if let Some(receiver) = receiver {
-            receiver.wake();
-        }
+        self.receiver_of(&mut inner)
     }
 
     /// Makes visible without the lock whether it is open, and what waits.

@@ -8,7 +8,7 @@ use zoolet_core::Core;
 use zoolet_protocol::Zxid;
 
 use super::audit::{Administrator, Outcome};
-use super::lock::Engine;
+use super::lock::{Engine, Wakers};
 use super::registry::Liveness;
 use super::session_ids::{first_session, time_of_ids};
 use super::state::State;
@@ -109,14 +109,67 @@ impl Engine {
         let old = std::mem::replace(&mut state.core, core);
         state.journal.go_on_after(zxid);
         replaced();
-        let connections = self.registry.peers();
-        drop(state);
-        for peer in connections {
-            peer.outbox.cut();
+        // Under the lock: the new state has no watches, and a reply from it would let a client believe that
+        // it has heard of all changes until then.
+        let mut wakers = Wakers::default();
+        for peer in self.registry.peers() {
+            wakers.add(peer.outbox.cut_before_waking());
         }
+        drop(state);
+        drop(wakers);
         // It takes a while, and needs no lock.
         drop(old);
         self.settled();
         Ok(zxid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake, Waker};
+
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::connection::Connection;
+    use crate::engine::journal::Journal;
+    use crate::engine::registry::{Entrance, Peer};
+
+    /// Counts the connections that are still open whenever it is woken.
+    struct Witness {
+        peers: Vec<Arc<Peer>>,
+        open: AtomicUsize,
+        wakings: AtomicUsize,
+    }
+
+    impl Wake for Witness {
+        fn wake(self: Arc<Self>) {
+            let open = self.peers.iter().filter(|peer| peer.outbox.is_open()).count();
+            self.open.fetch_add(open, Ordering::Relaxed);
+            self.wakings.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A client that is served by the new state, without its watches, misses an event for good: after its
+    /// reconnect it says that it has seen what the last reply told.
+    #[test]
+    fn all_connections_end_before_anybody_is_woken() {
+        let core = Core::new(Config::default().settings);
+        let engine = Arc::new(Engine::new(Config::default(), None, Journal::in_memory(), core));
+        let connect =
+            || Connection::open(Arc::clone(&engine), Entrance::IN_PROCESS).expect("it may");
+        let connections = [(); 3].map(|()| connect());
+        let peers = connections.iter().map(|connection| Arc::clone(&connection.peer)).collect();
+        let witness = Witness { peers, open: AtomicUsize::new(0), wakings: AtomicUsize::new(0) };
+        let witness = Arc::new(witness);
+        let waker = Waker::from(Arc::clone(&witness));
+        for connection in &connections {
+            let polled = connection.peer.outbox.poll_take(&Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+        engine.reset().expect("nothing is in the way");
+        assert_eq!(witness.wakings.load(Ordering::Relaxed), connections.len());
+        assert_eq!(witness.open.load(Ordering::Relaxed), 0);
     }
 }
