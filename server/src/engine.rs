@@ -44,4 +44,5 @@ mod precedence;
 mod session_ids;
 mod sessions;
 mod state;
+mod sweep;
 mod turn;

@@ -111,8 +111,12 @@ pub const FORGET_WATCHES_PER_TURN: usize = 1_024;
 /// ephemerals.
 pub const EXPIRIES_PER_TURN: usize = 64;
 
+/// The containers and TTL znodes that a sweep deletes before other tasks get their turn: less than a
+/// millisecond.
+pub const SWEPT_PER_TURN: usize = 64;
+
 /// The sessions that a tick looks at before other tasks get their turn, most of which were heard of and
-/// live on: less than a millisecond.
+/// live on, and the containers and TTL znodes that a sweep looks at: less than a millisecond.
 pub const EXAMINED_PER_TURN: usize = 1_024;
 
 /// The parts of the tables of connections and of sessions. A part that is full moves its entries, and

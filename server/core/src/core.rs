@@ -270,32 +270,6 @@ impl Core {
         Frozen { zxid: self.last_zxid, sessions: self.sessions.freeze(), tree: self.tree.freeze() }
     }
 
-    /// The containers and TTL znodes that the sweeper is to delete at `now_ms`
-    /// (`ContainerManager`). None of them has children. A container is due if it had a child or, if
-    /// `never_used_ms` is not 0, if it is older than that. A TTL znode is due if its data was not
-    /// set for its time to live.
-    #[must_use]
-    pub fn sweepable(&self, now_ms: i64, never_used_ms: i64) -> Vec<ZPath> {
-        let age = |znode: &Znode| now_ms.saturating_sub(znode.stat.mtime);
-        let is_due = |znode: &&Znode| {
-            znode.num_children == 0
-                && match znode.stat.ephemeral_owner.ephemeral_type() {
-                    EphemeralType::Container => {
-                        znode.stat.cversion > 0
-                            || (never_used_ms != 0 && age(znode) > never_used_ms)
-                    }
-                    EphemeralType::Ttl { ttl_ms } => age(znode) > ttl_ms,
-                    EphemeralType::Persistent | EphemeralType::Ephemeral(_) => false,
-                }
-        };
-        let candidates = self.containers.iter().chain(&self.ttls);
-        candidates
-            .filter_map(|path| self.tree.get(path))
-            .filter(is_due)
-            .map(|znode| znode.path.clone())
-            .collect()
-    }
-
     /// Decides what a requester may do.
     pub(crate) fn authorizer<'a>(&self, requester: &'a Requester) -> Authorizer<'a> {
         Authorizer::new(&requester.identities, &self.settings)

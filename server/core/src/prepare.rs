@@ -168,8 +168,9 @@ impl Core {
         self.txn(&of_server(session), time_ms, self.decide_close_session(session))
     }
 
-    /// Decides the deletion of a znode that [`Core::sweepable`] returned. It checks the znode
-    /// again, because the znode may have a child by now.
+    /// Decides the deletion of a znode that [`Core::sweepable`] returned. It is refused if the znode has a
+    /// child by now, or is another one. As with ZooKeeper, a TTL znode whose data was set since is deleted all
+    /// the same.
     #[must_use]
     pub fn prepare_sweep(&self, path: &ZPath, time_ms: i64) -> Txn {
         let decision = match self.tree.get(path) {

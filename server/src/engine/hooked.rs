@@ -93,11 +93,11 @@ impl HookedServer for Engine {
     }
 
     fn await_tick(&self) {
-        drop(self.last_sweep_ms.lock());
+        drop(self.sweeps.lock());
     }
 
     fn sweep(&self) {
-        Self::sweep(self, usize::MAX);
+        Self::sweep(self);
     }
 
     fn reset(&self) -> Result<(), ResetError> {

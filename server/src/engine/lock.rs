@@ -27,6 +27,7 @@ use super::registry::{Liveness, Peer, Registry};
 use super::session_ids::{first_session, time_of_ids};
 use super::state::{LockHeld, State};
 use super::stats::{ServerStats, bytes_of};
+use super::sweep::Sweeps;
 use super::throttle::Throttle;
 use super::turn::SoFar;
 use super::warnings::Warnings;
@@ -35,7 +36,6 @@ use crate::limits::FORGET_WATCHES_PER_TURN;
 use crate::random::Random;
 use crate::reports::DEFAULT_TRACE_MASK;
 use crate::reports::permits::Permits;
-use crate::storage::committer::Origin;
 use crate::storage::durable::Durable;
 
 /// One server's state, shared by all its connections.
@@ -47,9 +47,8 @@ pub(crate) struct Engine {
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) hooks: Option<Arc<dyn Hooks>>,
     pub(crate) audit: Option<Audit>,
-    /// When the ticker last looked for due containers and TTL znodes, in milliseconds of the
-    /// server's clock. Locked during a tick, so that only one runs at a time.
-    pub(crate) last_sweep_ms: Mutex<u64>,
+    /// The deletion of containers and TTL znodes. Locked during a tick, so that only one runs at a time.
+    pub(crate) sweeps: Mutex<Sweeps>,
     /// Admits the connections whose last turn took long: they share half of the workers.
     pub(crate) expensive_turns: Semaphore,
     /// Admits the TLS handshakes that compute, for a millisecond and more each. They share half of the
@@ -150,7 +149,7 @@ impl Engine {
             stats,
             hooks,
             audit: None,
-            last_sweep_ms: Mutex::default(),
+            sweeps: Mutex::default(),
             expensive_turns: Semaphore::new((workers() / 2).max(1)),
             #[cfg(feature = "tls")]
             handshakes: Semaphore::new((workers() / 2).max(1)),
@@ -459,26 +458,6 @@ impl Engine {
             ended.finish_connection();
         }
         Ok((effects.zxid, decided.into_txn()))
-    }
-
-    /// Deletes the containers and TTL znodes that are due, at most `most` of them.
-    pub(super) fn sweep(&self, most: usize) {
-        let now_ms = self.clock.wall_ms();
-        let never_used_ms = self.config.container_max_never_used_ms;
-        let due = self.inspect(|core| core.sweepable(now_ms, never_used_ms));
-        for path in due.iter().take(most) {
-            let mut wakers = Wakers::default();
-            let mut state = self.state.write();
-            let txn = state.core.prepare_sweep(path, self.clock.wall_ms());
-            let received = (Origin::Server, self.clock.now_ms());
-            let effects = self.commit(&mut state, &txn.into(), received, &mut wakers);
-            self.tell_hooks(ServerTxn::Sweep, effects.zxid);
-            drop(state);
-            // It is refused if the container is in use again.
-            self.stats.containers_swept.add(u64::from(effects.reply.is_ok()));
-            drop(wakers);
-            self.settled();
-        }
     }
 
     /// Tells the hooks, under the lock, of a transaction that no client asked for.

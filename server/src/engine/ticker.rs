@@ -3,7 +3,6 @@
 
 use std::future::pending;
 use std::sync::Weak;
-use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,11 +15,12 @@ pub(crate) async fn run(engine: Weak<Engine>, cancelled: CancellationToken) {
 }
 
 async fn tick_for_ever(engine: Weak<Engine>) {
+    let mut is_in_turns = false;
     loop {
         let Some(running) = engine.upgrade() else { return };
-        if running.registry.may_have_expiries(running.clock.now_ms()) {
-            // A client in this process may only need its turn to send something in time. Sessions that
-            // expire together let the other tasks have their turns, too.
+        if is_in_turns || running.registry.may_have_expiries(running.clock.now_ms()) {
+            // A client in this process may only need its turn to send something in time. What is done in
+            // turns lets the other tasks have theirs, too.
             drop(running);
             tokio::task::yield_now().await;
         }
@@ -28,6 +28,7 @@ async fn tick_for_ever(engine: Weak<Engine>) {
         let hooks = running.hooks.clone();
         let changed = hooks.as_ref().map(|hooks| hooks.changed().notified());
         let next = tick(&running);
+        is_in_turns = next == Next::Soon;
         drop(running);
         let due = async {
             match next {
@@ -62,7 +63,7 @@ pub(crate) enum Next {
 
 /// Carries out what is due, as much of it as a turn has, and returns when to do so next.
 pub(crate) fn tick(engine: &Engine) -> Next {
-    let mut last_sweep_ms = engine.last_sweep_ms.lock();
+    let mut sweeps = engine.sweeps.lock();
     if engine.is_frozen() {
         return Next::Frozen;
     }
@@ -70,7 +71,8 @@ pub(crate) fn tick(engine: &Engine) -> Next {
     if expire_some(engine, now_ms) {
         return Next::Soon;
     }
-    let next_sweep_ms = carry_out_others(engine, &mut last_sweep_ms, now_ms);
+    engine.stats.move_windows(now_ms, engine.config.metrics_provider.interval_ms());
+    let Some(next_sweep_ms) = sweeps.turn(engine, now_ms) else { return Next::Soon };
     let tick_ms = u64::from(engine.config.tick_time_ms);
     let next_tick_ms = (now_ms / tick_ms + 1) * tick_ms;
     Next::At(engine.clock.at_ms(next_tick_ms.min(next_sweep_ms)))
@@ -78,13 +80,14 @@ pub(crate) fn tick(engine: &Engine) -> Next {
 
 /// Carries out all that is due, without looking for input that nobody has read.
 pub(crate) fn tick_now(engine: &Engine) {
-    let mut last_sweep_ms = engine.last_sweep_ms.lock();
+    let mut sweeps = engine.sweeps.lock();
     let now_ms = engine.clock.now_ms();
     // Also those whose connections were asked with this tick whether they have unread input.
     for liveness in engine.registry.sessions() {
         engine.expire_if_due(&liveness, now_ms);
     }
-    carry_out_others(engine, &mut last_sweep_ms, now_ms);
+    engine.stats.move_windows(now_ms, engine.config.metrics_provider.interval_ms());
+    sweeps.turns(engine, now_ms);
 }
 
 /// Ends the sessions of a turn whose tick has come, and returns whether there may be more of them. If
@@ -98,40 +101,4 @@ fn expire_some(engine: &Engine, now_ms: u64) -> bool {
         }
     }
     turn.is_full
-}
-
-/// Carries out what is due beside expiries, and returns when the next sweep is due.
-fn carry_out_others(engine: &Engine, last_sweep_ms: &mut u64, now_ms: u64) -> u64 {
-    engine.stats.move_windows(now_ms, engine.config.metrics_provider.interval_ms());
-    sweep_if_due(engine, last_sweep_ms, now_ms)
-}
-
-/// Deletes due containers and TTL znodes if the interval has passed, and returns when it passes
-/// next.
-fn sweep_if_due(engine: &Engine, last_sweep_ms: &mut u64, now_ms: u64) -> u64 {
-    let interval = engine.config.container_check_interval.max(Duration::from_millis(1));
-    let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-    if now_ms >= last_sweep_ms.saturating_add(interval_ms) {
-        *last_sweep_ms = now_ms;
-        engine.sweep(most_in(interval, engine.config.container_max_per_minute));
-    }
-    last_sweep_ms.saturating_add(interval_ms)
-}
-
-/// How many deletions an interval allows when a minute allows `per_minute`; at least one.
-fn most_in(interval: Duration, per_minute: u32) -> usize {
-    let share = interval.as_millis().saturating_mul(u128::from(per_minute)) / 60_000;
-    usize::try_from(share).unwrap_or(usize::MAX).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn deletions_are_spread_over_the_minute() {
-        assert_eq!(most_in(Duration::from_secs(60), 10_000), 10_000);
-        assert_eq!(most_in(Duration::from_millis(600), 10_000), 100);
-        assert_eq!(most_in(Duration::from_millis(1), 1), 1);
-    }
 }
