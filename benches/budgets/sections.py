@@ -62,7 +62,7 @@ class Run:
         return [peers.floor(self.load, name) for name in ("answers", "plain-tree", "exact-tree")]
 
     def warm_zookeepers(self):
-        """The same, for a measurement that is too short to warm up Java by itself."""
+        """As `zookeepers`, with Java warmed up, for a measurement that is too short to do that by itself."""
         servers = self.zookeepers()
         for server in servers[1:]:
             for operation in ("get", "pair"):

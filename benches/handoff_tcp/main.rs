@@ -138,7 +138,7 @@ fn main() -> io::Result<()> {
             times.extend(measured);
         }
     }
-    let medians = times.each_mut().map(median);
+    let medians = times.each_mut().map(|times| median(times));
     let (bare, request) = (medians[Kind::Bare as usize], medians[Kind::Request as usize]);
     for ((kind, times), time) in Kind::ALL.iter().zip(&times).zip(medians) {
         tell(&format!(
@@ -153,7 +153,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-fn median(times: &mut Vec<Duration>) -> Duration {
+fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }

@@ -1,5 +1,6 @@
-//! The messages of a hand-over, without a lock: as many and as long as those of a mutex, on the
-//! runtime that zoolet has at all ends. The server knows who holds and who waits, and nothing else.
+//! The messages of a hand-over, without a lock, on the runtime that zoolet has at all ends. They are as long as those of a
+//! mutex; what is sent together, as a create with its list or two events, is one. The server knows who holds and who
+//! waits, and nothing else.
 
 use std::io;
 use std::net::SocketAddr;

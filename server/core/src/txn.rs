@@ -94,7 +94,8 @@ pub enum TxnOp {
     },
     /// Closes a session and deletes its ephemerals.
     CloseSession {
-        /// The ephemerals, in the order of their deletion.
+        /// The ephemerals, in the order of their deletion: as many as one transaction of a log holds. All
+        /// others are deleted too.
         paths: Vec<ZPath>,
     },
     /// Creates a znode.

@@ -48,7 +48,7 @@ impl EventPeers<'_> {
     /// The task of this connection is to be woken.
     fn note_woken(&mut self, id: ConnectionId, waker: &Waker) {
         if self.first_woken.is_none()
-            && self.requester.is_some_and(Peer::has_task)
+            && self.requester.is_some_and(Peer::is_remote)
             && let Some(peer) = self.last.as_ref().filter(|last| last.id == id)
         {
             let (peer, waker) = (Arc::downgrade(peer), waker.clone());

@@ -1,9 +1,9 @@
 //! The live sessions in the order of their expiry.
 //!
 //! A request that extends a session does not change its place here. When the tick of the place has
-//! come, the session gets the place that it has by then. So a request costs nothing, and a tick only
-//! looks at the sessions of which nothing was heard for a timeout before it last looked at them, as
-//! ZooKeeper's `ExpiryQueue` does.
+//! come, the session gets the place that it has by then. So a request costs nothing, and each session is
+//! looked at about once in a timeout, whether it was heard of or not. (ZooKeeper's `ExpiryQueue` moves a
+//! session with each request.)
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use zoolet_protocol::{
 pub enum Message {
     /// The response to the handshake.
     Connected(Box<ConnectResponse>),
-    /// The reply to a request. It is encoded when it leaves, outside the lock.
+    /// The reply to a request. It is encoded when it leaves, outside the engine's lock.
     Reply(ReplyHeader, Box<Response>),
     /// A watch event, encoded once for all connections that receive it.
     Event(Bytes),

@@ -26,7 +26,7 @@ use crate::storage::durable::Durable;
 const MESSAGES_KEPT: usize = 4 * REQUESTS_PER_TURN;
 
 /// The longest message that is encoded under the lock of its outbox, in bytes.
-const SHORT_BYTES_MAX: usize = 512;
+const ENCODED_UNDER_LOCK_MAX: usize = 512;
 /// The most messages that are encoded before the lock of the outbox is released.
 const SHORT_MESSAGES_MAX: usize = 64;
 
@@ -327,7 +327,7 @@ impl Outbox {
     ) -> Option<Received> {
         let before = frames.len();
         let mut inner = self.inner.lock();
-        let is_short = |first: &Outgoing| first.message.encoded_len() <= SHORT_BYTES_MAX;
+        let is_short = |first: &Outgoing| first.message.encoded_len() <= ENCODED_UNDER_LOCK_MAX;
         while frames.len() - before < SHORT_MESSAGES_MAX
             && inner.waiting.front().is_some_and(is_short)
             && let Some(Taken::Message(message)) = self.take(&mut inner)
@@ -584,7 +584,7 @@ mod tests {
         assert_eq!(outbox.take_short(&context, &mut frames), None);
         assert!(push_event(&outbox).is_ok());
         assert!(push_event(&outbox).is_ok());
-        assert!(push_frame(&outbox, vec![0; SHORT_BYTES_MAX + 1].into()).is_ok());
+        assert!(push_frame(&outbox, vec![0; ENCODED_UNDER_LOCK_MAX + 1].into()).is_ok());
         assert_eq!(outbox.take_short(&context, &mut frames), Some(Received::Some));
         assert_eq!(frames.len(), 3, "the long one is left");
         assert_eq!(outbox.take_short(&context, &mut frames), None);

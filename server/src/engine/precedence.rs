@@ -1,10 +1,11 @@
 //! Who goes first: the client that a write has woken is served before the client that wrote. The next owner
 //! of a lock is in more of a hurry than the client that released it.
 //!
-//! The task of the writer waits until the task that it has woken has run, which wakes it again: both run one after
-//! the other on one worker, and nothing comes in between. A task that yields goes on only after the worker
-//! has looked for work, polled all sockets, and woken another worker. Then the client that has just been told
-//! shares its processor, or is woken on another one, which takes longer.
+//! The task of the writer waits until the only task that it has woken has run, which wakes it again: mostly both run
+//! one after the other on one worker, and nothing comes in between. (Three such tasks in a row are the most; then tokio
+//! lets others run.) A task that yields goes on only after the worker has looked for work, polled all sockets, and woken
+//! another worker. Then the client that has just been told shares its processor, or is woken on another one, which takes
+//! longer.
 
 use std::pin::Pin;
 use std::sync::Weak;
@@ -15,8 +16,8 @@ use parking_lot::Mutex;
 use super::lock::Wakers;
 use super::registry::Peer;
 
-/// If a write wakes at most so many other clients they are served before the client that wrote gets
-/// its reply. More would delay the reply too long.
+/// If the writes of a turn wake other clients at most so many times, they are served before the client that wrote gets
+/// its replies. More would delay these too long. Who is woken later, once the disk has synced, is not counted.
 const TOLD_FIRST_MAX: usize = 4;
 
 /// The receivers that the writes of one connection have woken in its turn.
@@ -52,20 +53,20 @@ impl Woken {
 
     /// Lets those go first that were woken, if they are few. `own` are the followers of the caller.
     pub(super) async fn go_first(self, own: &Followers) {
-        let has_gone = match self.first {
+        let is_settled = match self.first {
             // The server's tasks run on one runtime. That of a stream's task may be another one.
-            Some(only) if self.count == 1 && own.is_of_task() => only.run_first().await,
+            Some(only) if self.count == 1 && own.has_server_task() => only.run_first().await,
             _ => false,
         };
-        if !has_gone && (1..=TOLD_FIRST_MAX).contains(&self.count) {
+        if !is_settled && (1..=TOLD_FIRST_MAX).contains(&self.count) {
             tokio::task::yield_now().await;
         }
     }
 }
 
 impl Receiver {
-    /// Waits at most until the task has run, which writes what its socket takes. Returns false at once if the
-    /// server has no task for the connection.
+    /// Waits at most until the task has run, which writes what its socket takes. Returns whether there is nothing
+    /// more to wait for: false if the server has no task for the connection.
     async fn run_first(self) -> bool {
         let mut has_waited = false;
         std::future::poll_fn(|context| {
@@ -73,7 +74,7 @@ impl Receiver {
                 return Poll::Ready(true);
             }
             let Some(peer) = self.peer.upgrade() else { return Poll::Ready(true) };
-            if !peer.followers.is_of_task() {
+            if !peer.followers.has_server_task() {
                 return Poll::Ready(false);
             }
             // If it has taken the event meanwhile, it may have begun with what takes long.
@@ -90,7 +91,7 @@ impl Receiver {
 
 impl Followers {
     /// Whether the server has a task for the connection.
-    fn is_of_task(&self) -> bool {
+    fn has_server_task(&self) -> bool {
         self.waiting.lock().is_some()
     }
 

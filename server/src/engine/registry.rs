@@ -1,8 +1,8 @@
 //! The open connections and the live sessions.
 //!
-//! Many tasks use these maps at once: every event looks up the connection that receives it. There
-//! is no invariant across their keys, so they are outside the engine's lock. A request needs none
-//! of them, because its connection holds its [`Peer`] and its [`Liveness`] itself.
+//! Many tasks use these maps at once, without the engine's lock: every event looks up the connection that
+//! receives it. Sessions come and go only with that lock held. A request needs none of the maps, because
+//! its connection holds its [`Peer`] and its [`Liveness`] itself.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -70,14 +70,14 @@ impl Peer {
         Self { id, address, outbox, identities, woken, has_woken, followers, is_secure, stats }
     }
 
-    /// Whether a task sends its messages, of the server or of who serves a stream: it is not in process.
-    pub(super) fn has_task(&self) -> bool {
+    /// Whether it is not in process: a task sends its messages, of the server or of who serves a stream.
+    pub(super) fn is_remote(&self) -> bool {
         self.address.is_some()
     }
 
     /// Takes note of the receivers that a write of this client has woken.
     pub(super) fn note_woken(&self, count: usize, first: Option<Receiver>) {
-        if self.has_task() {
+        if self.is_remote() {
             self.woken.lock().add(count, first);
             self.has_woken.store(true, Ordering::Relaxed);
         }
