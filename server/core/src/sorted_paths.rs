@@ -102,35 +102,20 @@ impl<D: Derived> SortedPaths<D> {
         } else {
             let index = self.chunk_of(&path);
             let chunk = &mut self.chunks[index];
-            if chunk.is_kept_in_order() {
+            // A full chunk is put in order, so that its halves are.
+            if chunk.is_kept_in_order() || chunk.paths().len() == CHUNK {
                 chunk.sort();
                 let Err(place) = search_in(chunk.paths(), &path) else { return false };
                 self.insert_at(index, place, path, shared);
             } else {
-                self.insert_in_no_order(index, path, shared);
+                debug_assert!(chunk.place_of(&path).is_none(), "{path} is new");
+                self.last = LastPlace::new(index, chunk.paths().len());
+                let is_after_all = chunk.is_after_all(&path);
+                chunk.push(path, is_after_all, shared);
             }
         }
         self.len += 1;
         true
-    }
-
-    /// Inserts a new path into a chunk that is not kept in order, and may be full.
-    fn insert_in_no_order(&mut self, mut index: usize, path: ZPath, shared: &mut D::Shared) {
-        let chunk = &mut self.chunks[index];
-        debug_assert!(chunk.place_of(&path).is_none(), "{path} is new");
-        if chunk.paths().len() == CHUNK {
-            if chunk.paths().iter().all(|other| *other < path) {
-                return self.insert_at(index, CHUNK, path, shared);
-            }
-            let upper = chunk.split_in_no_order(shared);
-            let is_of_upper = upper.least().is_some_and(|least| *least < path);
-            self.chunks.insert(index + 1, upper);
-            index += usize::from(is_of_upper);
-        }
-        let chunk = &mut self.chunks[index];
-        self.last = LastPlace::new(index, chunk.paths().len());
-        let is_after_all = chunk.is_after_all(&path);
-        chunk.push(path, is_after_all, shared);
     }
 
     /// The place behind the path that was inserted last, if this path belongs there.

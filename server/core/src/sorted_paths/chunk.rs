@@ -2,7 +2,7 @@
 
 use zoolet_protocol::ZPath;
 
-use super::{CHUNK, search_in};
+use super::search_in;
 
 /// So many changes of a chunk after somebody asked for its order it stays in order: somebody may ask again.
 const CHANGES_IN_ORDER: u8 = 16;
@@ -54,13 +54,6 @@ impl Key {
     }
 }
 
-/// Paths of a chunk that is not the only one, and mostly becomes full.
-fn with_room(paths: impl IntoIterator<Item = ZPath>) -> Vec<ZPath> {
-    let mut all = Vec::with_capacity(CHUNK);
-    all.extend(paths);
-    all
-}
-
 /// Some paths of a set: all those from its least path up to that of the next chunk.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunk<D> {
@@ -90,7 +83,7 @@ impl<D: Derived> Chunk<D> {
 
     /// A chunk with one path behind another.
     pub(super) fn of(path: ZPath) -> Self {
-        Self::in_order_of(with_room([path]), 0)
+        Self::in_order_of(vec![path], 0)
     }
 
     /// A chunk of paths in order, of which there is one.
@@ -252,22 +245,8 @@ impl<D: Derived> Chunk<D> {
     /// Keeps the first `len` paths in their order, and returns a chunk of the others.
     pub(super) fn split_off(&mut self, len: usize, shared: &mut D::Shared) -> Self {
         self.sort();
-        let upper = with_room(self.change(shared).drain(len..));
+        let upper = self.change(shared).split_off(len);
         Self::in_order_of(upper, self.content.unasked_changes)
-    }
-
-    /// Keeps the lesser half of the paths, and returns a chunk of the others. Neither is in order, so that
-    /// each path is compared a few times only.
-    pub(super) fn split_in_no_order(&mut self, shared: &mut D::Shared) -> Self {
-        let paths = self.change(shared);
-        let middle = paths.len() / 2;
-        paths.select_nth_unstable(middle);
-        let upper = with_room(paths.drain(middle..));
-        // The first of them is the least, and that is all the order there is.
-        let mut upper = Self::in_order_of(upper, self.content.unasked_changes);
-        upper.content.is_in_order = false;
-        self.content.is_in_order = false;
-        upper
     }
 
     /// Takes all paths of the next chunk.
