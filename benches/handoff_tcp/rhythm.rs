@@ -31,7 +31,7 @@ pub(crate) enum Step {
     Request,
 }
 
-/// One that a contender held the lock.
+/// One time that a contender held the lock.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     contender: usize,
@@ -45,7 +45,7 @@ struct Held {
     end: Instant,
 }
 
-/// The times of as many steps, but for those for which one of the two had not slept for a pause.
+/// The times of as many steps, but for those where the next one had not waited for a pause.
 pub(crate) fn times<C: Contender>(
     step: Step,
     address: SocketAddr,
@@ -76,8 +76,8 @@ pub(crate) fn times<C: Contender>(
     Ok(all.windows(2).filter_map(step).collect())
 }
 
-/// Enters the line half a pause after it released the lock, and holds the lock for two pauses: so the other one has
-/// waited for a pause by then, also where a timer of whole milliseconds rounds up.
+/// Enters the line half a pause after it released the lock, and holds the lock for two pauses, and a third one after a
+/// request: so the other one has waited for a pause by then, also where a timer of whole milliseconds rounds up.
 async fn contend<C: Contender>(
     contender: usize,
     step: Step,

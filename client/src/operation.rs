@@ -234,8 +234,8 @@ impl<T> Operation<T> {
     /// Sends the request now, without retries. Requests of a client are carried out in the order in
     /// which they were sent.
     ///
-    /// Over a socket the first four requests of a client leave at once, all its tasks together, since its own task
-    /// last ran. Up to 31 more, each of less than 1 KiB, may wait until a task lets the client's runtime run, sends
+    /// Over a socket, the first four requests that the tasks of a client send after a turn of its driver task leave
+    /// at once. Up to 31 more, each of less than 1 KiB, may wait until a task lets the client's runtime run, sends
     /// more, or drops a [`Sent`] that it never polled: then they leave with one system call. What a recipe sends when a guard is dropped never
     /// waits, and takes with it what does.
     pub fn send(self) -> Sent<T> {

@@ -560,8 +560,9 @@ impl Session {
         }
     }
 
-    /// Completes a request that is never sent. Who waits for its watches is told too: the caller may be
-    /// gone, and other tasks wait at the same queues.
+    /// Completes a request that is never sent, for another reason than that it is too long: of that only its
+    /// caller hears. Who waits for its watches is told too: the caller may be gone, and other tasks wait
+    /// at the same queues.
     fn complete_unsent(&mut self, submission: &Submission<'_>, reason: Unsent) {
         for watch in &submission.watches {
             watch.queue.push(reason.update(), &mut self.wakers);

@@ -169,8 +169,8 @@ impl Core {
     }
 
     /// Decides the deletion of a znode that [`Core::sweepable`] returned. It is refused if the znode has a
-    /// child by now, or is another one. As with ZooKeeper, a TTL znode whose data was set since is deleted all
-    /// the same.
+    /// child by now, is gone, or is neither a container nor a TTL znode. As with ZooKeeper nothing else is checked
+    /// again: a TTL znode whose data was set since is deleted.
     #[must_use]
     pub fn prepare_sweep(&self, path: &ZPath, time_ms: i64) -> Txn {
         let decision = match self.tree.get(path) {

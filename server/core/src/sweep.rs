@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::collections::btree_set::Range;
 use std::ops::Bound;
 
-use zoolet_protocol::ZPath;
+use zoolet_protocol::{ZPath, Zxid};
 
 use crate::core::Core;
 use crate::ephemeral_owner::EphemeralType;
@@ -19,6 +19,8 @@ pub struct SweepCursor {
     is_at_ttls: bool,
     /// The last path that was examined there.
     last: Option<ZPath>,
+    /// The last zxid when the sweep began.
+    begun: Option<Zxid>,
 }
 
 /// The part of a sweep that [`Core::sweepable_after`] has examined.
@@ -26,7 +28,7 @@ pub struct SweepCursor {
 /// [`Core::sweepable_after`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweepSlice {
-    /// The znodes that are to be deleted, in the order in which ZooKeeper deletes them.
+    /// The znodes that are to be deleted: containers first, as with ZooKeeper, each kind in the order of the paths.
     pub due: Vec<ZPath>,
     /// Where the next slice begins; `None` if this was the last.
     pub next: Option<SweepCursor>,
@@ -43,9 +45,9 @@ impl Core {
         self.sweepable_after(&beginning, usize::MAX, usize::MAX, now_ms, never_used_ms).due
     }
 
-    /// As [`Core::sweepable`], from a place on, at most `most_due` of them, and after it has looked at
-    /// no more than `most` znodes. A sweep of many calls this repeatedly, and can release the lock
-    /// between the calls.
+    /// As [`Core::sweepable`], from a place on, until `most_due` of them are found or `most` znodes were examined; 0
+    /// counts as 1. A sweep of many calls this repeatedly, and can release the lock between the calls. A znode
+    /// that has lost its last child since the sweep began is for the next sweep, as with ZooKeeper.
     ///
     /// ```
     /// use zoolet_core::{Core, Settings, SweepCursor};
@@ -63,7 +65,9 @@ impl Core {
         now_ms: i64,
         never_used_ms: i64,
     ) -> SweepSlice {
-        let last = cursor.last.as_ref();
+        let SweepCursor { last, begun, .. } = cursor;
+        let (last, last_zxid) = (last.as_ref(), begun.unwrap_or(self.last_zxid));
+        let is_as_it_was = |it: &&Znode| begun.is_none_or(|zxid| it.stat.pzxid <= zxid);
         let (containers, ttls) = match cursor.is_at_ttls {
             false => (Some(after(&self.containers, last)), after(&self.ttls, None)),
             true => (None, after(&self.ttls, last)),
@@ -73,9 +77,10 @@ impl Core {
         let mut due = Vec::new();
         for (examined, (is_at_ttls, path)) in (1..).zip(candidates) {
             let znode = self.tree.get(path).filter(|it| is_due(it, now_ms, never_used_ms));
-            due.extend(znode.map(|znode| znode.path.clone()));
-            if examined == most || due.len() == most_due {
-                let next = SweepCursor { is_at_ttls, last: Some(path.clone()) };
+            due.extend(znode.filter(is_as_it_was).map(|znode| znode.path.clone()));
+            if examined >= most || due.len() >= most_due.max(1) {
+                let (last, begun) = (Some(path.clone()), Some(last_zxid));
+                let next = SweepCursor { is_at_ttls, last, begun };
                 return SweepSlice { due, next: Some(next) };
             }
         }
@@ -103,8 +108,6 @@ fn is_due(znode: &Znode, now_ms: i64, never_used_ms: i64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use zoolet_protocol::Zxid;
-
     use super::*;
     use crate::acl::AclList;
     use crate::ephemeral_owner::EphemeralOwner;
@@ -121,7 +124,8 @@ mod tests {
             let path = ZPath::parse(&format!("/{number:02}")).unwrap();
             let made_ms = if number % 3 == 0 { 90 } else { 0 };
             let owner = EphemeralOwner::from(kind);
-            let znode = Znode::created(path.clone(), None, AclList::OPEN, owner, Zxid(1), made_ms);
+            let znode =
+                Znode::created(path.clone(), None, AclList::OPEN, owner, Zxid::ZERO, made_ms);
             core.tree.insert(znode);
             core.index(kind, &path);
         }
@@ -133,11 +137,11 @@ mod tests {
         let core = core();
         let all = core.sweepable(100, 50);
         assert_eq!(all.len(), 13);
-        for (most_due, most) in [(1, 1), (1, 9), (2, 3), (64, 7), (13, 20), (64, 1_000)] {
+        for (most_due, most) in [(0, 0), (1, 1), (1, 9), (2, 3), (64, 7), (13, 20), (64, 1_000)] {
             let (mut cursor, mut found) = (Some(SweepCursor::default()), Vec::new());
             while let Some(from) = cursor {
                 let slice = core.sweepable_after(&from, most_due, most, 100, 50);
-                assert!(slice.due.len() <= most_due.min(most));
+                assert!(slice.due.len() <= most_due.min(most).max(1));
                 found.extend(slice.due);
                 cursor = slice.next;
             }
@@ -153,5 +157,29 @@ mod tests {
         assert!(core.apply(&txn).reply.is_ok());
         let rest = core.sweepable_after(&first.next.unwrap(), 64, 1_000, 100, 50);
         assert_eq!((rest.due, rest.next), (core.sweepable(100, 50), None));
+    }
+
+    #[test]
+    fn a_sweep_does_not_delete_the_parent_of_what_it_has_deleted() {
+        for most_due in [1, 64] {
+            let mut core = core();
+            // `/13` is a TTL znode, which is due without the container below it.
+            let path = ZPath::parse("/13/container").unwrap();
+            let owner = EphemeralOwner::from(EphemeralType::Container);
+            let znode = Znode::created(path.clone(), None, AclList::OPEN, owner, Zxid::ZERO, 0);
+            core.tree.insert(znode);
+            core.index(EphemeralType::Container, &path);
+            let mut cursor = Some(SweepCursor::default());
+            while let Some(from) = cursor {
+                let slice = core.sweepable_after(&from, most_due, 1_000, 100, 50);
+                for path in &slice.due {
+                    let txn = core.prepare_sweep(path, 100);
+                    assert!(core.apply(&txn).reply.is_ok());
+                }
+                cursor = slice.next;
+            }
+            let left: Vec<_> = core.sweepable(100, 50).iter().map(ToString::to_string).collect();
+            assert_eq!(left, ["/13"], "{most_due}");
+        }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Engine {
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) hooks: Option<Arc<dyn Hooks>>,
     pub(crate) audit: Option<Audit>,
-    /// The deletion of containers and TTL znodes. Locked during a tick, so that only one runs at a time.
+    /// The sweeps of the ticker. Locked during a tick, so that only one runs at a time.
     pub(crate) sweeps: Mutex<Sweeps>,
     /// Admits the connections whose last turn took long: they share half of the workers.
     pub(crate) expensive_turns: Semaphore,

@@ -151,8 +151,8 @@ mod tests {
         }
     }
 
-    /// A client that is served by the new state, without its watches, misses an event for good: after its
-    /// reconnect it says that it has seen what the last reply told.
+    /// Where sessions live on, as after a restore, a client that is served by the new state, without its
+    /// watches, misses an event for good: after its reconnect it says that it has seen what the last reply told.
     #[test]
     fn all_connections_end_before_anybody_is_woken() {
         let core = Core::new(Config::default().settings);

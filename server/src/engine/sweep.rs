@@ -41,9 +41,9 @@ impl Sweeps {
         self.under_way.is_none().then(|| self.last_ms.saturating_add(interval_ms))
     }
 
-    /// As [`Sweeps::turn`], without an end before that of the sweep.
+    /// Turns until nothing that is due by `now_ms` is left: where a sweep is under way, also the next one.
     pub(super) fn turns(&mut self, engine: &Engine, now_ms: u64) {
-        while self.turn(engine, now_ms).is_none() {}
+        while self.turn(engine, now_ms).is_none_or(|next_ms| next_ms <= now_ms) {}
     }
 }
 
@@ -112,20 +112,22 @@ mod tests {
     /// An engine with so many TTL znodes whose time was over long ago.
     fn engine(znodes: usize) -> Engine {
         let mut core = Core::new(Config::default().settings);
-        for number in 0..znodes {
-            let create = CreateTxn {
-                kind: CreateKind::Ttl { ttl_ms: 1 },
-                path: ZPath::parse(&format!("/{number}")).expect("a path"),
-                data: None,
-                acl: [Acl::open()].into(),
-                ephemeral: false,
-                parent_cversion: CreateTxn::PARENT_CVERSION_UNKNOWN,
-            };
-            let (session, zxid) = (SessionId::NONE, core.last_zxid().next());
-            let op = TxnOp::Create(create);
-            core.apply(&Txn { session, cxid: Xid(0), zxid, time_ms: 0, op });
-        }
+        (0..znodes).for_each(|number| create_due(&mut core, &format!("/{number}")));
         Engine::new(Config::default(), None, Journal::in_memory(), core)
+    }
+
+    fn create_due(core: &mut Core, path: &str) {
+        let create = CreateTxn {
+            kind: CreateKind::Ttl { ttl_ms: 1 },
+            path: ZPath::parse(path).expect("a path"),
+            data: None,
+            acl: [Acl::open()].into(),
+            ephemeral: false,
+            parent_cversion: CreateTxn::PARENT_CVERSION_UNKNOWN,
+        };
+        let (session, zxid) = (SessionId::NONE, core.last_zxid().next());
+        let op = TxnOp::Create(create);
+        core.apply(&Txn { session, cxid: Xid(0), zxid, time_ms: 0, op });
     }
 
     #[test]
@@ -141,6 +143,18 @@ mod tests {
         let next_ms = sweeps.turn(&engine, hour_ms).expect("the sweep is at its end");
         assert_eq!(left(), before - 2 * SWEPT_PER_TURN - 1);
         assert!(next_ms > hour_ms, "the next one begins an interval after this one began");
+    }
+
+    #[test]
+    fn a_tick_on_request_does_what_is_due_behind_a_sweep_that_is_under_way() {
+        let engine = engine(2 * SWEPT_PER_TURN);
+        let (mut sweeps, hour_ms) = (Sweeps::default(), 3_600_000);
+        assert_eq!(sweeps.turn(&engine, hour_ms), None);
+        let left = || engine.inspect(|core| core.totals().znodes);
+        let before = left();
+        create_due(&mut engine.state.write().core, "/!");
+        sweeps.turns(&engine, 2 * hour_ms);
+        assert_eq!(left(), before - SWEPT_PER_TURN);
     }
 
     #[test]
