@@ -236,8 +236,8 @@ impl<T> Operation<T> {
     ///
     /// Over a socket, the first four requests that the tasks of a client send after a turn of its driver task leave
     /// at once. Up to 31 more, each of less than 1 KiB, may wait until a task lets the client's runtime run, sends
-    /// more, or drops a [`Sent`] that it never polled: then they leave with one system call. What a recipe sends when a guard is dropped never
-    /// waits, and takes with it what does.
+    /// more, or drops a [`Sent`] that it never polled: then they leave with one system call. What a recipe sends
+    /// when a guard is dropped never waits, and takes with it what does.
     pub fn send(self) -> Sent<T> {
         self.send_with(None)
     }
