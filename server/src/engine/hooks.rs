@@ -150,7 +150,8 @@ pub trait Hooks: fmt::Debug + Send + Sync {
     /// A connection is closed, and its watches are gone.
     fn closed(&self, connection: ConnectionId);
 
-    /// The server has carried out something that no frame asked for. No lock is held.
+    /// The server has carried out something that no frame asked for. The engine's lock is not held. During a tick
+    /// this must not ask for another one (`tick`, `await_tick`), which would wait for it.
     fn settled(&self);
 }
 
