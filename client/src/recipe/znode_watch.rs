@@ -77,7 +77,8 @@ impl ZnodeWatch {
     /// # Errors
     ///
     /// An error that [is retryable](Error::is_retryable) if the watch was not registered for want
-    /// of a connection; [`Error::SessionExpired`] and [`Error::Closed`] when the watch ended.
+    /// of a connection; [`Error::SessionExpired`] and [`Error::Closed`] when the watch ended. That the request
+    /// is [too long](Error::TooLong) is told by its [`Sent`] only.
     pub fn poll_event(
         &self,
         waiter: WaiterId,
