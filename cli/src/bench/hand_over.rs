@@ -70,10 +70,14 @@ impl<'a> Line<'a> {
     pub(super) async fn hand_over(mut self) -> Result<(Self, Duration), Failure> {
         let Held { member, guard, .. } = self.holder;
         self.exclusion.leave();
-        let start = now();
-        let next = async { tokio::join!(guard.release(), next(&mut self.holders)) };
+        // In a task, as the others: what the runtime blocks on has a thread of its own.
+        let released = tokio::spawn(async move {
+            let start = now();
+            guard.release().await.map(|()| start)
+        });
+        let next = async { tokio::join!(released, next(&mut self.holders)) };
         let (released, next) = self.server.in_time(next).await?;
-        released?;
+        let start = released.expect("the task does not panic")?;
         self.holder = next?;
         let time = self.holder.at.saturating_duration_since(start);
         self.server.rest().await?;
