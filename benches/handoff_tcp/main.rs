@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Each server is a process of its own, and each client a thread of this one, so that one clock measures
-//! both. Zoolet's server is this program too, or the binary that the variable `ZOOLET_BIN` names, as the one that
-//! ships. All sleep for some time before each measured step: so long that the processors sleep too. All
-//! kinds have one rhythm, since the system wakes who sleeps where it ran before: on the processor of the
-//! one that wakes it, or on another one, which takes longer. The kinds take turns. On a busy machine
-//! compare their ratios only.
+//! both; the last three lines are of two clients on one runtime, as a process with many has. Zoolet's server
+//! is this program too, or the binary that the variable `ZOOLET_BIN` names, as the one that ships. All sleep
+//! for some time before each measured step: so long that the processors sleep too. All kinds have one rhythm,
+//! since the system wakes who sleeps where it ran before: on the processor of the one that wakes it, or on
+//! another one, which takes longer. The kinds take turns. On a busy machine compare their ratios only.
 
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 
@@ -32,7 +32,7 @@ use zoolet_benches::{is_measured, tell};
 use self::bare::{BareContender, ContenderOnTokio};
 use self::clients::MutexContender;
 use self::messages::MessageContender;
-use self::rhythm::Step;
+use self::rhythm::{Placement, Step};
 use self::servers::Role;
 
 /// How long all sleep before each step: as `zoolet bench herd` lets them.
@@ -58,10 +58,14 @@ enum Kind {
     /// The same two, with a server that polls its sockets without a pause.
     RequestAwake,
     HandOverAwake,
+    /// The messages, the request and the hand-over of two clients in one process.
+    MessagesTogether,
+    RequestTogether,
+    HandOverTogether,
 }
 
 impl Kind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
         Self::Bare,
         Self::BareOnTokio,
         Self::BareAnswer,
@@ -71,6 +75,9 @@ impl Kind {
         Self::HandOver,
         Self::RequestAwake,
         Self::HandOverAwake,
+        Self::MessagesTogether,
+        Self::RequestTogether,
+        Self::HandOverTogether,
     ];
 
     const fn name(self) -> &'static str {
@@ -84,6 +91,9 @@ impl Kind {
             Self::HandOver => "a hand-over of a mutex",
             Self::RequestAwake => "the exists of a server that never sleeps",
             Self::HandOverAwake => "the hand-over of a server that never sleeps",
+            Self::MessagesTogether => "the messages of a hand-over within one process",
+            Self::RequestTogether => "an exists from that process",
+            Self::HandOverTogether => "a hand-over within that process",
         }
     }
 
@@ -91,8 +101,9 @@ impl Kind {
         match self {
             Self::Bare | Self::BareAnswer => Role::Bare,
             Self::BareOnTokio | Self::BareAnswerOnTokio => Role::BareOnTokio,
-            Self::Messages => Role::Messages,
+            Self::Messages | Self::MessagesTogether => Role::Messages,
             Self::Request | Self::HandOver => Role::Zoolet,
+            Self::RequestTogether | Self::HandOverTogether => Role::Zoolet,
             Self::RequestAwake | Self::HandOverAwake => Role::ZooletAwake,
         }
     }
@@ -101,8 +112,18 @@ impl Kind {
         match self {
             Self::Bare | Self::BareOnTokio | Self::Messages => Step::HandOver,
             Self::HandOver | Self::HandOverAwake => Step::HandOver,
+            Self::MessagesTogether | Self::HandOverTogether => Step::HandOver,
             Self::BareAnswer | Self::BareAnswerOnTokio => Step::Request,
-            Self::Request | Self::RequestAwake => Step::Request,
+            Self::Request | Self::RequestAwake | Self::RequestTogether => Step::Request,
+        }
+    }
+
+    const fn placement(self) -> Placement {
+        match self {
+            Self::MessagesTogether | Self::RequestTogether | Self::HandOverTogether => {
+                Placement::Together
+            }
+            _ => Placement::Apart,
         }
     }
 
@@ -114,7 +135,7 @@ impl Kind {
             Role::Messages => rhythm::times::<MessageContender>,
             Role::Zoolet | Role::ZooletAwake => rhythm::times::<MutexContender>,
         };
-        times(self.step(), server.address(), PAUSE, steps)
+        times(self.step(), self.placement(), server.address(), PAUSE, steps)
     }
 }
 

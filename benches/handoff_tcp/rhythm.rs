@@ -1,5 +1,5 @@
-//! The rhythm in which all is measured: two contenders hand a lock to each other, each on a thread of its own.
-//! While one holds the lock the other waits, and both sleep.
+//! The rhythm in which all is measured: two contenders hand a lock to each other. While one holds the lock the other
+//! waits, and both sleep.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Builder;
 use zoolet_benches::runtime;
 
 /// One of the two.
@@ -21,6 +22,15 @@ pub(crate) trait Contender: Sized + Send + 'static {
     fn close(self) -> impl Future<Output = io::Result<()>> + Send {
         async { Ok(()) }
     }
+}
+
+/// Where the two are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// Each on a thread of its own, as in two processes.
+    Apart,
+    /// On one runtime, as in one process.
+    Together,
 }
 
 /// What is measured of the two.
@@ -49,19 +59,33 @@ struct Held {
 /// The times of as many steps, but for those where the next one had not waited for a pause.
 pub(crate) fn times<C: Contender>(
     step: Step,
+    placement: Placement,
     address: SocketAddr,
     pause: Duration,
     steps: usize,
 ) -> io::Result<Vec<Duration>> {
     let (results, received) = mpsc::channel();
+    let contend = |contender| contend::<C>(contender, step, address, pause, steps / 2);
+    // Dropped once all is received.
+    let mut shared = None;
     for contender in [0, 1] {
-        let results = results.clone();
-        thread::spawn(move || {
-            // What a runtime blocks on is polled later than a task.
-            let task = contend::<C>(contender, step, address, pause, steps / 2);
-            let result = runtime().block_on(async { tokio::spawn(task).await? });
-            results.send(result).ok();
-        });
+        let (task, results) = (contend(contender), results.clone());
+        match placement {
+            Placement::Apart => {
+                // What a runtime blocks on is polled later than a task.
+                thread::spawn(move || {
+                    let result = runtime().block_on(async { tokio::spawn(task).await? });
+                    results.send(result).ok();
+                });
+            }
+            Placement::Together => {
+                let runtime = match &shared {
+                    Some(runtime) => runtime,
+                    None => shared.insert(Builder::new_multi_thread().enable_all().build()?),
+                };
+                runtime.spawn(async move { results.send(task.await).ok() });
+            }
+        }
     }
     let mut all = Vec::new();
     // Where one fails, the other waits for its turn, and is not waited for.
