@@ -11,7 +11,7 @@ use super::clock::{Instant, now};
 use super::exclusion::Exclusion;
 use super::failure::Failure;
 use super::lock_algorithm::LockAlgorithm;
-use super::server::BenchServer;
+use super::server::{BenchServer, unpanicked};
 
 /// How many clients enter the line at once: each of them lists the whole line.
 const ENTER_TOGETHER: usize = 32;
@@ -70,15 +70,15 @@ impl<'a> Line<'a> {
     pub(super) async fn hand_over(mut self) -> Result<(Self, Duration), Failure> {
         let Held { member, guard, .. } = self.holder;
         self.exclusion.leave();
-        // In a task, as the others: what the runtime blocks on has a thread of its own.
+        // In a task: what the runtime blocks on has a thread of its own, which would have to be woken.
         let released = tokio::spawn(async move {
             let start = now();
             guard.release().await.map(|()| start)
         });
-        let next = async { tokio::join!(released, next(&mut self.holders)) };
-        let (released, next) = self.server.in_time(next).await?;
-        let start = released.expect("the task does not panic")?;
-        self.holder = next?;
+        let released = async { Ok::<_, Failure>(unpanicked(released.await)?) };
+        let both = async { tokio::try_join!(released, next(&mut self.holders)) };
+        let (start, next) = self.server.in_time(both).await??;
+        self.holder = next;
         let time = self.holder.at.saturating_duration_since(start);
         self.server.rest().await?;
         let before = self.server.carried();

@@ -16,7 +16,7 @@ use super::metrics::{BYTES, CPU, EVENTS, HAND_OVERS, REQUESTS, ROUND_TRIP};
 use super::outcome::Outcome;
 use super::report::Story;
 use super::run::Workload;
-use super::server::BenchServer;
+use super::server::{BenchServer, unpanicked};
 use super::values::{Label, Named, Part};
 use crate::server_options::values;
 
@@ -99,8 +99,9 @@ impl Workload for Herd {
         let mut notes: Vec<String> = (is_cut && has_herd).then(note).into_iter().collect();
         notes.push(
             "One request: the median of a request and its answer, asked as each hand-over is when \
-             nothing has moved for two milliseconds. A processor that has to wake up takes longer \
-             than one that is busy, and a hand-over takes such a round trip at least."
+             nothing has moved for two milliseconds. Both begin in a task, so that a thread of the \
+             clients is awake by then. A processor that has to wake up takes longer than one that \
+             is busy, and a hand-over takes such a round trip at least."
                 .to_owned(),
         );
         notes
@@ -161,7 +162,7 @@ async fn round_trips(server: &BenchServer) -> Result<Latencies, Failure> {
             let start = now();
             client.exists(&path).await.map(|_| start.elapsed())
         });
-        let time = server.in_time(asked).await?.expect("the task does not panic")?;
+        let time = unpanicked(server.in_time(asked).await?)?;
         latencies.record(time);
     }
     Ok(latencies)
