@@ -29,7 +29,7 @@ pub(crate) trait Contender: Sized + Send + 'static {
 pub(crate) enum Placement {
     /// Each on a thread of its own, as in two processes.
     Apart,
-    /// On one runtime, as in one process.
+    /// On one runtime, as in one process. They must not block its threads.
     Together,
 }
 
@@ -70,20 +70,18 @@ pub(crate) fn times<C: Contender>(
     let mut shared = None;
     for contender in [0, 1] {
         let (task, results) = (contend(contender), results.clone());
+        // What a runtime blocks on is polled later than a task. A panic of the task is an error here.
+        let result = async { tokio::spawn(task).await? };
         match placement {
             Placement::Apart => {
-                // What a runtime blocks on is polled later than a task.
-                thread::spawn(move || {
-                    let result = runtime().block_on(async { tokio::spawn(task).await? });
-                    results.send(result).ok();
-                });
+                thread::spawn(move || results.send(runtime().block_on(result)).ok());
             }
             Placement::Together => {
                 let runtime = match &shared {
                     Some(runtime) => runtime,
                     None => shared.insert(Builder::new_multi_thread().enable_all().build()?),
                 };
-                runtime.spawn(async move { results.send(task.await).ok() });
+                runtime.spawn(async move { results.send(result.await).ok() });
             }
         }
     }
