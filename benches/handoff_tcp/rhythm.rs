@@ -66,23 +66,17 @@ pub(crate) fn times<C: Contender>(
 ) -> io::Result<Vec<Duration>> {
     let (results, received) = mpsc::channel();
     let contend = |contender| contend::<C>(contender, step, address, pause, steps / 2);
-    // Dropped once all is received.
-    let mut shared = None;
+    let shared = match placement {
+        Placement::Apart => None,
+        Placement::Together => Some(Builder::new_multi_thread().enable_all().build()?),
+    };
     for contender in [0, 1] {
         let (task, results) = (contend(contender), results.clone());
         // What a runtime blocks on is polled later than a task. A panic of the task is an error here.
         let result = async { tokio::spawn(task).await? };
-        match placement {
-            Placement::Apart => {
-                thread::spawn(move || results.send(runtime().block_on(result)).ok());
-            }
-            Placement::Together => {
-                let runtime = match &shared {
-                    Some(runtime) => runtime,
-                    None => shared.insert(Builder::new_multi_thread().enable_all().build()?),
-                };
-                runtime.spawn(async move { results.send(result.await).ok() });
-            }
+        match &shared {
+            None => drop(thread::spawn(move || results.send(runtime().block_on(result)).ok())),
+            Some(shared) => drop(shared.spawn(async move { results.send(result.await).ok() })),
         }
     }
     let mut all = Vec::new();

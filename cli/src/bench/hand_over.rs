@@ -70,7 +70,8 @@ impl<'a> Line<'a> {
     pub(super) async fn hand_over(mut self) -> Result<(Self, Duration), Failure> {
         let Held { member, guard, .. } = self.holder;
         self.exclusion.leave();
-        // In a task: what the runtime blocks on has a thread of its own, which would have to be woken.
+        // In a task, as the request beside it (`round_trips`): what the runtime blocks on has a thread of its own, which
+        // the reply would have to wake.
         let released = tokio::spawn(async move {
             let start = now();
             guard.release().await.map(|()| start)

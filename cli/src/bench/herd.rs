@@ -157,7 +157,7 @@ async fn round_trips(server: &BenchServer) -> Result<Latencies, Failure> {
     for _ in 0..ROUND_TRIPS {
         server.rest().await?;
         let (client, path) = (server.observer.clone(), server.base.clone());
-        // In a task, as a holder releases.
+        // In a task, as the holder releases.
         let asked = tokio::spawn(async move {
             let start = now();
             client.exists(&path).await.map(|_| start.elapsed())
