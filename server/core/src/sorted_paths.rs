@@ -81,7 +81,14 @@ impl<D: Derived> SortedPaths<D> {
             return 0;
         }
         let key = Key::of::<D>(path);
-        others.partition_point(|chunk| chunk.begins_at_or_before(key, path))
+        let begins = |chunk: &Chunk<D>| chunk.begins_at_or_before(key, path);
+        // Mostly several of a client come or go one after the other.
+        let last = self.last.chunk as usize;
+        let is_there = match (self.chunks.get(last), self.chunks.get(last + 1)) {
+            (None, _) => false,
+            (Some(chunk), next) => (last == 0 || begins(chunk)) && !next.is_some_and(begins),
+        };
+        if is_there { last } else { others.partition_point(begins) }
     }
 
     /// [`SortedPaths::insert`] with what all chunks share. Where the chunk is not kept in order, the caller
@@ -98,15 +105,18 @@ impl<D: Derived> SortedPaths<D> {
                 _ => last.push(path, true, shared),
             }
         } else if let Some((index, place)) = self.after_last(&path) {
-            self.insert_at(index, place, path, shared);
+            self.insert_at(index, place, true, path, shared);
         } else {
             let index = self.chunk_of(&path);
             let chunk = &mut self.chunks[index];
-            // A full chunk is put in order, so that its halves are.
+            // A full chunk is put in order, so that its parts are.
             if chunk.is_kept_in_order() || chunk.paths().len() == CHUNK {
+                let newest = chunk.newest().cloned();
                 chunk.sort();
                 let Err(place) = search_in(chunk.paths(), &path) else { return false };
-                self.insert_at(index, place, path, shared);
+                let before = place.checked_sub(1).map(|before| &chunk.paths()[before]);
+                let follows_newest = newest.is_some_and(|it| before == Some(&it));
+                self.insert_at(index, place, follows_newest, path, shared);
             } else {
                 debug_assert!(chunk.place_of(&path).is_none(), "{path} is new");
                 self.last = LastPlace::new(index, chunk.paths().len());
@@ -133,29 +143,29 @@ impl<D: Derived> SortedPaths<D> {
         is_before_next.then_some((index, place + 1))
     }
 
-    /// Inserts a path at its place in a chunk, which may be full.
+    /// Inserts a path at its place in a chunk, which may be full. The caller tells whether the path before it
+    /// came into this chunk last: then more are to be expected here.
     fn insert_at(
         &mut self,
         mut index: usize,
         mut place: usize,
+        follows_newest: bool,
         path: ZPath,
         shared: &mut D::Shared,
     ) {
         if self.chunks[index].paths().len() == CHUNK {
             if place == CHUNK {
-                // Paths that come one after the other fill their chunks also in the middle.
-                index += 1;
-                if self.chunks.get(index).is_none_or(|next| next.paths().len() == CHUNK) {
-                    self.last = LastPlace::new(index, 0);
-                    return self.chunks.insert(index, Chunk::of(path));
-                }
-                self.last = LastPlace::new(index, 0);
-                return self.chunks[index].insert_first(path, shared);
+                self.last = LastPlace::new(index + 1, 0);
+                return self.chunks.insert(index + 1, Chunk::of(path));
             }
-            let upper = self.chunks[index].split_off(CHUNK / 2, shared);
+            // Paths that come one after the other fill their chunks also amid others, and are in order there
+            // without comparisons. Whoever inserts in another way gets no small chunks thereby.
+            let is_run = follows_newest && place >= CHUNK / 4;
+            let lower = if is_run { place } else { CHUNK / 2 };
+            let upper = self.chunks[index].split_off(lower, shared);
             self.chunks.insert(index + 1, upper);
-            if place > CHUNK / 2 {
-                (index, place) = (index + 1, place - CHUNK / 2);
+            if place > lower {
+                (index, place) = (index + 1, place - lower);
             }
         }
         self.last = LastPlace::new(index, place);
@@ -520,6 +530,44 @@ mod tests {
         numbers.chain(20..count).for_each(|n| assert!(paths.insert_in(path(n), &mut ())));
         assert_eq!(paths.chunks.len(), 10);
         check(&paths, &(0..count).map(path).collect());
+    }
+
+    /// Clients insert some paths each in turn, those of one client one after the other: some chunks are sorted at
+    /// first, and none afterwards.
+    #[test]
+    fn runs_of_several_clients_fill_their_chunks_in_order() {
+        let (clients, turns) = (16, 60);
+        let mut next = [0; 16];
+        let (mut paths, mut wanted) = (SortedPaths::<SeldomAsked>::default(), BTreeSet::new());
+        for turn in 0..turns {
+            for client in 0..clients {
+                let count = 5 + (client * 7 + turn * 3) % 13;
+                for _ in 0..count {
+                    let path = path(client * 5_000 + next[client as usize]);
+                    next[client as usize] += 1;
+                    wanted.insert(path.clone());
+                    assert!(paths.insert_in(path, &mut ()));
+                }
+            }
+            let unsorted = paths.chunks.iter().filter(|chunk| !chunk.is_in_order()).count();
+            assert!(turn < turns / 4 || unsorted == 0, "{unsorted} after turn {turn}");
+        }
+        check(&paths, &wanted);
+        let full = wanted.len() / CHUNK;
+        assert!(paths.chunks.len() <= full * 4 / 3, "{} chunks", paths.chunks.len());
+    }
+
+    /// Numbers without leading zeros: ten of four digits belong behind each one of three.
+    #[test]
+    fn short_runs_amid_others_leave_no_small_chunks() {
+        let mut paths = SortedPaths::<SeldomAsked>::default();
+        let numbers: Vec<_> = (100..10_000).collect();
+        for number in &numbers {
+            let path = ZPath::parse(&format!("/a/{number}")).unwrap();
+            assert!(paths.insert_in(path, &mut ()));
+        }
+        let full = numbers.len() / CHUNK;
+        assert!(paths.chunks.len() <= full * 4 / 3, "{} chunks", paths.chunks.len());
     }
 
     #[test]

@@ -187,6 +187,11 @@ impl<D: Derived> Chunk<D> {
         }
     }
 
+    /// The path that came last, if it is still there; `None` if the paths are in order.
+    pub(super) fn newest(&self) -> Option<&ZPath> {
+        if self.content.is_in_order { None } else { self.paths().last() }
+    }
+
     pub(super) fn into_sorted(mut self) -> Vec<ZPath> {
         self.sort();
         self.content.paths
@@ -217,12 +222,6 @@ impl<D: Derived> Chunk<D> {
     /// Inserts a path into its place.
     pub(super) fn insert(&mut self, place: usize, path: ZPath, shared: &mut D::Shared) {
         self.change(shared).insert(place, path);
-    }
-
-    /// Inserts a path that is before all others, and behind the chunk before.
-    pub(super) fn insert_first(&mut self, path: ZPath, shared: &mut D::Shared) {
-        self.begin_at(path.clone());
-        self.insert(0, path, shared);
     }
 
     /// Removes the path at a place.
