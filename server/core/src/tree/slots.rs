@@ -4,10 +4,14 @@
 //! path. The slots are copy-on-write in two levels: chunks of some znodes, and groups of chunks.
 //! [`Slots::freeze`] copies one reference for each group. A later change copies the references of its
 //! group and the znodes of its chunk, once each: 10 to 20 µs, however many znodes there are.
+//!
+//! The references are those of triomphe: whether one is the only one is a plain read. With those of the
+//! standard library, which can be weak, each of the four looks of a create is an operation that locks memory.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+
+use triomphe::Arc;
 
 use super::Znode;
 
@@ -79,8 +83,8 @@ impl ChunkNumber {
 
 type Chunk = [Option<Znode>; ZNODES_PER_CHUNK];
 
-/// With the counters of its `Arc`. `malloc` adds eight bytes, and rounds up to a multiple of 16.
-const _: () = assert!(size_of::<Chunk>() + 2 * size_of::<usize>() < 1_000);
+/// With the counter of its `Arc`. `malloc` adds eight bytes, and rounds up to a multiple of 16.
+const _: () = assert!(size_of::<Chunk>() + size_of::<usize>() < 1_000);
 
 /// `None` is a chunk without znodes that has no memory.
 type Group = [Option<Arc<Chunk>>; CHUNKS_PER_GROUP];
