@@ -13,7 +13,7 @@ import etcd_load
 import peers
 
 ROUNDS = 3
-# Of those in which Java's CPU time differs most from one round to the next.
+# Of those that differ most from one round to the next.
 MORE_ROUNDS = 5
 # Of a measurement that the noise of three would decide.
 MANY_ROUNDS = 9
@@ -149,7 +149,7 @@ def own_client(run):
     for operation, mix in (("get", "get=1"), ("set", "set=1"), ("create or delete", "create=1,delete=1")):
         run.section("server's CPU: %s, 16 sessions with 16 requests under way, each sent by itself (zoolet bench load)" % operation)
         options = ["--mix", mix, "--sessions", 16, "--depth", 16, "--duration", "1500ms", "--warm-up", "1s"]
-        for row in bench(run, servers, "load", *options):
+        for row in bench(run, servers, "load", *options, count=MORE_ROUNDS):
             if row["operation"] == "all":
                 say("%-14s %7.2f us CPU each, %8.0f a second" % (row["server"], row["server_cpu_us_each"], row["per_second"]))
 
@@ -182,9 +182,9 @@ def one_request(run):
     run.by_turns(title, servers, "get", 1, 1, MANY_ROUNDS)
 
 
-def bench(run, servers, *arguments):
+def bench(run, servers, *arguments, count=ROUNDS):
     """The results of `zoolet bench`, in turns too."""
-    command = [run.binary, "bench", *arguments, "--json", "--rounds", ROUNDS]
+    command = [run.binary, "bench", *arguments, "--json", "--rounds", count]
     for server in servers:
         command += ["--server", "%s=%s" % (server.name, server.address), "--pid", server.pid]
     command = [str(word) for word in command]
@@ -195,7 +195,7 @@ def hand_over(run):
     servers, redis = run.warm_zookeepers(), peers.redis(run.directory(run.memory))
     run.section("hand-over over TCP, median in us by the number of waiters, and one request after the same pause")
     waiting = ["--waiters", "10,100,500", "--lock", "predecessor", "--time-limit", "3s"]
-    for row in bench(run, servers, "herd", *waiting):
+    for row in bench(run, servers, "herd", *waiting, count=MORE_ROUNDS):
         fields = ("server", "waiters", "latency_p50_us", "round_trip_p50_us", "server_cpu_us_each", "requests_each", "events_each")
         say("%-14s %4s waiters: %7.0f us, one request %4.0f us, server's CPU %4.0f us, %.2f requests, %.2f events" % tuple(row[field] for field in fields))
     say("Redis, GET after a pause of 2 ms: %.0f us" % statistics.median(redis_gets(redis) for _ in range(ROUNDS)))
