@@ -13,7 +13,7 @@ import etcd_load
 import peers
 
 ROUNDS = 3
-# Of those that differ most from one round to the next.
+# Of measurements that differ more from one round to the next.
 MORE_ROUNDS = 5
 # Of a measurement that the noise of three would decide.
 MANY_ROUNDS = 9

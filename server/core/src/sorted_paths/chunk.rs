@@ -70,6 +70,8 @@ struct Content<D> {
     is_in_order: bool,
     /// How many times the paths have changed since somebody asked for their order; at most 255.
     unasked_changes: u8,
+    /// The place of the path that came last, unless some were put in order or have gone since.
+    newest: Option<u8>,
     /// No path of the chunk is less, and all paths of the chunks before it are; `None` for the first chunk.
     /// It may have been removed.
     least: Option<ZPath>,
@@ -95,7 +97,9 @@ impl<D: Derived> Chunk<D> {
     fn of_all(paths: Vec<ZPath>, least: Option<ZPath>, unasked_changes: u8) -> Self {
         let key = least.as_deref().map_or_else(Key::default, Key::of::<D>);
         let derived = D::default();
-        let content = Content { paths, derived, is_in_order: true, unasked_changes, least };
+        let newest = if paths.len() == 1 { Some(0) } else { None };
+        let is_in_order = true;
+        let content = Content { paths, derived, is_in_order, unasked_changes, newest, least };
         Self { key, content: Box::new(content) }
     }
 
@@ -184,12 +188,18 @@ impl<D: Derived> Chunk<D> {
         if !self.content.is_in_order {
             self.content.paths.sort();
             self.content.is_in_order = true;
+            self.content.newest = None;
         }
     }
 
-    /// The path that came last, if it is still there; `None` if the paths are in order.
+    /// The path that came last, if that is known.
     pub(super) fn newest(&self) -> Option<&ZPath> {
-        if self.content.is_in_order { None } else { self.paths().last() }
+        self.paths().get(usize::from(self.content.newest?))
+    }
+
+    /// Forgets which path came last: the one after it came elsewhere.
+    pub(super) fn forget_newest(&mut self) {
+        self.content.newest = None;
     }
 
     pub(super) fn into_sorted(mut self) -> Vec<ZPath> {
@@ -202,12 +212,13 @@ impl<D: Derived> Chunk<D> {
         self.content.derived.forget(shared);
     }
 
-    /// The paths, to be changed.
+    /// The paths, to be changed. At `newest` there will be the one that came last.
     #[inline]
-    fn change(&mut self, shared: &mut D::Shared) -> &mut Vec<ZPath> {
+    fn change(&mut self, newest: Option<usize>, shared: &mut D::Shared) -> &mut Vec<ZPath> {
         let is_asked_for = self.content.derived.is_asked_for();
         self.content.unasked_changes =
             if is_asked_for { 0 } else { self.content.unasked_changes.saturating_add(1) };
+        self.content.newest = newest.and_then(|place| u8::try_from(place).ok());
         self.forget(shared);
         &mut self.content.paths
     }
@@ -216,18 +227,24 @@ impl<D: Derived> Chunk<D> {
     #[inline]
     pub(super) fn push(&mut self, path: ZPath, is_after_all: bool, shared: &mut D::Shared) {
         self.content.is_in_order &= is_after_all;
-        self.change(shared).push(path);
+        self.change(Some(self.paths().len()), shared).push(path);
     }
 
     /// Inserts a path into its place.
     pub(super) fn insert(&mut self, place: usize, path: ZPath, shared: &mut D::Shared) {
-        self.change(shared).insert(place, path);
+        self.change(Some(place), shared).insert(place, path);
+    }
+
+    /// Inserts a path that is before all others, and behind the chunk before.
+    pub(super) fn insert_first(&mut self, path: ZPath, shared: &mut D::Shared) {
+        self.begin_at(path.clone());
+        self.insert(0, path, shared);
     }
 
     /// Removes the path at a place.
     pub(super) fn remove(&mut self, place: usize, shared: &mut D::Shared) {
         let is_in_order = self.content.is_in_order;
-        let paths = self.change(shared);
+        let paths = self.change(None, shared);
         let is_last = place + 1 == paths.len();
         let removed =
             if is_in_order && !is_last { paths.remove(place) } else { paths.swap_remove(place) };
@@ -244,7 +261,7 @@ impl<D: Derived> Chunk<D> {
     /// Keeps the first `len` paths in their order, and returns a chunk of the others.
     pub(super) fn split_off(&mut self, len: usize, shared: &mut D::Shared) -> Self {
         self.sort();
-        let upper = self.change(shared).split_off(len);
+        let upper = self.change(None, shared).split_off(len);
         Self::in_order_of(upper, self.content.unasked_changes)
     }
 
@@ -252,7 +269,7 @@ impl<D: Derived> Chunk<D> {
     pub(super) fn append(&mut self, mut next: Self, shared: &mut D::Shared) {
         next.forget(shared);
         self.content.is_in_order &= next.content.is_in_order;
-        self.change(shared).append(&mut next.content.paths);
+        self.change(None, shared).append(&mut next.content.paths);
     }
 
     /// Removes all paths, and keeps the memory.

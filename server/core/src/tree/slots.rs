@@ -5,8 +5,8 @@
 //! [`Slots::freeze`] copies one reference for each group. A later change copies the references of its
 //! group and the znodes of its chunk, once each: 10 to 20 µs, however many znodes there are.
 //!
-//! The references are those of triomphe: whether one is the only one is a plain read. With those of the
-//! standard library, which can be weak, each of the four looks of a create is an operation that locks memory.
+//! The references are those of triomphe: it takes a plain read to see whether one is the only one. Those of the
+//! standard library can be weak, so that it takes an operation that locks memory, four times for each create.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
