@@ -24,7 +24,7 @@ pub(crate) use self::chunk::{Chunk, Derived};
 /// nanoseconds.
 const CHUNK: usize = 128;
 
-/// Fewer are few in a chunk.
+/// A chunk with fewer paths is small.
 const FEW: usize = CHUNK / 16;
 
 /// An empty set keeps the memory of this many paths, 256 bytes. A session that locks and unlocks owns some
